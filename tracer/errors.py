@@ -7,7 +7,7 @@ other failure is a `TracerError`. Each class carries the exit status it ends in;
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tracer.dataclass import dataclass
 
@@ -116,6 +116,12 @@ class Fault(Exception):
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(diagnostic.message)
         self.diagnostic = diagnostic
+
+
+tell: Callable[[str], object] = lambda line: None  # noqa: E731
+"""Is told at once what is waited for, and what is missing for which reason: `cli` puts something here."""
+asked_to_end: Callable[[], object] = lambda: None  # noqa: E731
+"""Changes when the user asks for the end, which no exception says during a trace; `cli`'s too."""
 
 
 def printable(text: str) -> str:

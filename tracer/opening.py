@@ -12,18 +12,46 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
+import time
 from collections.abc import Iterator
 
 PIECE = 1 << 20
 """Bytes that are read at once: some hundred microseconds."""
 
+_SERVED = re.compile(rb" - (?:fuse(?:blk|\.\S+)?|nfs4?|cifs|smb3|ceph|afs) ")
+_LOOK_S = 1.0
+_mounts, _looked = b"", -_LOOK_S
+"""The kernel's list of what is mounted, and when it was read."""
+
 NOT_REGULAR = "not a regular file"
 NO_PROC = "/proc is not mounted"
 
 
+def await_server(path: str | bytes) -> None:
+    """Before a path is touched that others can name: returns once its file system has answered, if that is one of
+    FUSE or of another machine. Ctrl-C ends the wait. Raises `OSError`.
+    """
+    global _mounts, _looked
+    now = time.monotonic()
+    if now > _looked + _LOOK_S:
+        _looked = now
+        try:
+            with open("/proc/self/mountinfo", "rb") as file:
+                _mounts = file.read()
+        except OSError:
+            _mounts = b""
+    name = os.fsdecode(path)
+    if _SERVED.search(_mounts) or name.startswith("/proc/"):
+        from tracer.servers import await_answer, served
+
+        await_answer(name, served(os.fsdecode(_mounts)))
+
+
 def opened(path: str | bytes, follow: bool = True) -> int:
     """A descriptor on a regular file, to read. Without `follow` a link is none. Raises `OSError`."""
+    await_server(path)
     found = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     try:
         mode = os.fstat(found).st_mode
@@ -67,6 +95,8 @@ def given(path: str | int, most: int) -> bytes:
     """All of a file, FIFO or terminal that the command line names, or of a descriptor. It is waited for, until the
     handler of a signal raises something. Raises `OSError`, also where it is longer than `most` bytes.
     """
+    if not isinstance(path, int):
+        await_server(path)
     descriptor = path if isinstance(path, int) else os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
     parts, left = [], most + 1
     try:

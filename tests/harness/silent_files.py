@@ -1,4 +1,4 @@
-"""A file system (FUSE, include/uapi/linux/fuse.h) with one file, of which nobody ever answers a read."""
+"""A file system (FUSE, include/uapi/linux/fuse.h) with one file, of which nobody ever answers a read, or an opening."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_SILENT = (2, 15, 36)
-"""FORGET, READ, INTERRUPT."""
-_ENOSYS, _DETACH = 38, 2
+_FORGET, _READ, _INTERRUPT = 2, 15, 36
+LOOKUP, OPEN = 1, 14
+_ENOSYS, _FORCE, _DETACH = 38, 1, 2
 
 
 @contextmanager
-def silent_file(folder: Path) -> Iterator[Path]:
-    """The file, below `folder`. At the end the connection is closed, which fails all reads."""
+def silent_file(folder: Path, *silent: int) -> Iterator[Path]:
+    """The file, below `folder`; what else than reads is not answered. At the end the connection is closed, which fails
+    all that waits.
+    """
     place = folder / "silent"
     place.mkdir()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -25,22 +27,23 @@ def silent_file(folder: Path) -> Iterator[Path]:
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0".encode()
     if libc.mount(b"silent", os.fsencode(place), b"fuse", 0, options):
         raise OSError(ctypes.get_errno(), "mount")
-    thread = threading.Thread(target=_serve, args=(device,), daemon=True)
+    thread = threading.Thread(target=_serve, args=(device, (_FORGET, _READ, _INTERRUPT, *silent)), daemon=True)
     thread.start()
     try:
         yield place / "file"
     finally:
+        libc.umount2(os.fsencode(place), _FORCE)  # all that waits fails, whoever else has the device open
         libc.umount2(os.fsencode(place), _DETACH)
         with suppress(OSError):
             os.close(device)
 
 
-def _serve(device: int) -> None:
+def _serve(device: int, silent: tuple[int, ...]) -> None:
     while True:
         try:
             request = os.read(device, 1 << 17)
             _, operation, unique, node = struct.unpack_from("=IIQQ", request)
-            if operation in _SILENT:
+            if operation in silent:
                 continue
             answer = _answer(operation, node)
             error = -_ENOSYS if answer is None else 0

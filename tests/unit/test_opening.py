@@ -95,6 +95,7 @@ EXCEPTIONS: dict[str, set[tuple[str, str]]] = {
     "memory of a process, by a process that is left behind where it waits": {
         ("kernel/workers/removal.py", "os.open(f'{directory(self.pid)}/mem')"),
     },
+    "a file that is served, by a process that is left behind where it waits": {("servers.py", "os.open(path)")},
     "a session, no file": {("backends/fallback.py", "open(compiled)")},
 }
 """Who opens a file without the door, and why he may."""

@@ -34,7 +34,8 @@ def test_nothing_is_imported_that_the_command_does_not_need(case: str, tmp_path:
     words, most, needed = CASES[case]
     found = loaded(tmp_path, *words)
     assert {name.partition(".")[0] for name in found.other} & HEAVY <= needed
-    assert len(found.own) + len(found.other) <= most, sorted(found.own | found.other)
+    own = found.own - {"servers"}  # for file systems of FUSE, where the machine has one mounted
+    assert len(own) + len(found.other) <= most, sorted(found.own | found.other)
     assert "cli.app" in found.own
 
 

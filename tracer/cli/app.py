@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tracer import errors
 from tracer.cli.arguments import COMMANDS, as_command, options_of
 from tracer.errors import WANTING, Interrupted, TracerError, UsageError
 
@@ -123,11 +124,7 @@ def _overview() -> None:
 
 def _run(arguments: list[str]) -> int:
     words = as_command(arguments)
-    if os.environ.get("DEBUGINFOD_URLS"):
-        from tracer.errors import printable
-        from tracer.resolve.elf import debuginfod
-
-        debuginfod.say = lambda line: _say(f"tracer: {printable(line)}\n")
+    errors.tell = lambda line: _say(f"tracer: {errors.printable(line)}\n")
     if words == ["--version"]:
         from tracer import __version__
 

@@ -24,7 +24,7 @@ from tracer.probes.site import EVERY_PROCESS, ArgSpec, NothingThere, Site, TailP
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.layout import PF_X
 from tracer.resolve.elf.symbol_table import Function
-from tracer.resolve.files.paths import Found, files_below, find_files, matcher
+from tracer.resolve.files.paths import Found, files_below, find_files, is_directory, matcher
 from tracer.resolve.functions.lookup import find_functions, is_demangled, not_found, written_names
 from tracer.resolve.processes.maps import root, within
 from tracer.resolve.usdt.notes import UsdtNote
@@ -224,7 +224,7 @@ def _files(wanted: _Pattern, target: Target) -> tuple[Found, ...]:
         return tuple(Found(each, each, sure=False) for each in sorted(running_files(target)))
     if path is not None and ("/" in path or path in (".", "..")):
         prefix = root(target.pid) if target.pid is not None else ""
-        if os.path.isdir(within(prefix, os.path.abspath(path))):
+        if is_directory(within(prefix, os.path.abspath(path))):
             return files_below(path, target)
     return find_files(path, target)
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError, UsageError
 from tracer.host.polling import readable
+from tracer.opening import await_server
 from tracer.resolve.processes.stat import check_numbers
 from tracer.target.gate import Gate
 
@@ -221,6 +222,8 @@ def parse_command(text: str) -> tuple[str, ...]:
 
 def find_program(name: str) -> str:
     """The file that will run. Raises `TracerError` where there is none, or it may not be run."""
+    for each in [name] if "/" in name else os.get_exec_path():
+        await_server(each)
     found = shutil.which(name)
     if found is not None:
         return os.path.abspath(found)

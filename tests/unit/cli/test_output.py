@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tracer import errors
 from tracer.cli.tracing import output as output_module
 from tracer.cli.tracing.output import PIECE, Output, Words
 from tracer.errors import TracerError
-from tracer.resolve.elf import debuginfod
 from tracer.tracing.loop import Controls
 
 CAPACITY = 65536  # of a pipe, in bytes (pipe(7))
@@ -217,22 +217,19 @@ def test_words_reach_stderr_and_no_other_file_of_its_number(
     assert capfd.readouterr().err == "heard\n"
 
 
-def test_what_debuginfod_says_during_a_trace_waits_for_no_reader(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1")
-    before, kept, pipe = debuginfod.say, os.dup(2), Pipe()
+def test_what_is_told_of_waits_during_a_trace_waits_for_no_reader() -> None:
+    before, kept, pipe = errors.tell, os.dup(2), Pipe()
     controls = Controls(stop=True)
     os.dup2(pipe.write, 2)
     try:
         with Words(controls) as words:
             for _ in range(2 * CAPACITY // 1000):
-                debuginfod.say("\x1b" * 240)  # printed as 960 letters
+                errors.tell("\x1b" * 240)  # printed as 960 letters
             controls.detached = controls.hurry = True
             words.finish()
     finally:
         os.dup2(kept, 2)
         os.close(kept)
     assert pipe.taken().startswith(b"tracer: \\x1b\\x1b")
-    assert debuginfod.say is before
+    assert errors.tell is before
     pipe.close()

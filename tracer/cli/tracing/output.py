@@ -19,13 +19,12 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tracer import errors
 from tracer.errors import TracerError, counted
 from tracer.host.polling import ready
 from tracer.render.notices import DETAIL, NOTE, WARNING, Attached, Consumer, Lost, Notice, Overhead, Waits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tracer.tracing.loop import Controls
 
 PIECE = 1 << 16
@@ -165,7 +164,7 @@ class Words:
 
     def __init__(self, controls: Controls, raw: bool = False) -> None:
         self._output: Output | None = None
-        self._before: Callable[[str], object] | None = None
+        self._before = errors.tell
         if sys.stderr is not None:  # it was closed before we began, and descriptor 2 may be any file by now
             with suppress(TracerError):
                 self._output = Output(2, "stderr", "none", controls, needed=False, raw=raw)
@@ -183,20 +182,15 @@ class Words:
             with suppress(TracerError, OSError):
                 self._output.finish()
 
-    def __enter__(self) -> Words:
-        if os.environ.get("DEBUGINFOD_URLS"):  # what it says meanwhile must not wait for a reader either
-            from tracer.errors import printable
-            from tracer.resolve.elf import debuginfod
+    def _tell(self, line: str) -> None:
+        self.say(f"tracer: {errors.printable(line)}\n")
 
-            self._before = debuginfod.say
-            debuginfod.say = lambda line: self.say(f"tracer: {printable(line)}\n")
+    def __enter__(self) -> Words:
+        self._before, errors.tell = errors.tell, self._tell  # it must not wait for a reader either
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._before is not None:
-            from tracer.resolve.elf import debuginfod
-
-            debuginfod.say = self._before
+        errors.tell = self._before
         if self._output is not None:
             self._output.__exit__(*error)
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from tracer import errors
+
 if TYPE_CHECKING:
     from tracer.tracing.loop import Controls
 
@@ -42,10 +44,7 @@ class Signals:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._take(number, self._end)
         self._take(signal.SIGUSR1, self._print)
-        if os.environ.get("DEBUGINFOD_URLS"):
-            from tracer.resolve.elf import debuginfod
-
-            debuginfod.asked_to_end = lambda: (self._controls.stop, self._controls.hurry)
+        errors.asked_to_end = lambda: (self._controls.stop, self._controls.hurry)
         return self
 
     def __exit__(self, *error: object) -> None:

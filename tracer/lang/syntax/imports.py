@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Fault, Source, Span
-from tracer.opening import content
+from tracer.opening import await_server, content
 
 SUFFIX = ".bt"
 MOST_BYTES = 1 << 20
@@ -61,6 +61,8 @@ def _files(name: str, importer: str, span: Span) -> list[Path]:
     """The file of a name, or those of a folder in their order: beside the importing file, else in the current one."""
     beside = Path(importer).parent if importer not in ("-e", "stdin") else Path()
     try:
+        for place in (beside / name, Path(name)):
+            await_server(str(place))
         found = next((place for place in (beside / name, Path(name)) if name and place.exists()), None)
         if found is not None and found.is_dir():
             return sorted(path for path in found.iterdir() if path.suffix == SUFFIX)

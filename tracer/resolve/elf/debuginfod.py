@@ -15,12 +15,14 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import subprocess
+
+if __name__ != "__main__":
+    from tracer import errors
 
 URLS = "DEBUGINFOD_URLS"
 _TIMEOUT_S = 10.0
@@ -38,11 +40,6 @@ _OTHER = "it sent something else"
 _NOT_THERE = 44
 _PYTHON = (sys.executable, "-I", "-S", "-B")
 _PR_SET_PDEATHSIG = 1
-
-say: Callable[[str], object] = lambda line: None  # noqa: E731
-"""Is told what is waited for, and what is missing for which reason: `cli` puts something here."""
-asked_to_end: Callable[[], object] = lambda: None  # noqa: E731
-"""Changes when the user asks for the end, which no exception says during a trace; `cli`'s too."""
 
 _failed: set[str] = set()
 """Files and servers that are not asked (for) again."""
@@ -88,7 +85,7 @@ def fetched(build_id: str | None, of: str) -> str | None:
             os.rename(name, path)
             return None
     except OSError as error:  # no room, or no right to write there
-        say(f"no debug file of {of} from debuginfod: {error.filename}: {error.strerror}")
+        errors.tell(f"no debug file of {of} from debuginfod: {error.filename}: {error.strerror}")
     _failed.add(build_id)
     return None
 
@@ -130,7 +127,7 @@ def _ask(url: str, build_id: str, path: str, of: str) -> str | None:
             return None
         else:
             reason = _OTHER
-        say(f"no debug file of {of} from {server}: {reason}; what only that tells is missing")
+        errors.tell(f"no debug file of {of} from {server}: {reason}; what only that tells is missing")
         return reason
     finally:
         os.close(descriptor)
@@ -145,7 +142,7 @@ def _waited(process: subprocess.Popen[bytes], descriptor: int, server: str, of: 
     timeout_s, longest_s = _number("DEBUGINFOD_TIMEOUT", _TIMEOUT_S), _number("DEBUGINFOD_MAXTIME", _LONGEST_S)
     most = int(_number("DEBUGINFOD_MAXSIZE", _MOST))
     begun = moved = time.monotonic()
-    before, counted, told = asked_to_end(), 0, False
+    before, counted, told = errors.asked_to_end(), 0, False
     while True:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_TICK_S)
@@ -162,11 +159,11 @@ def _waited(process: subprocess.Popen[bytes], descriptor: int, server: str, of: 
             return f"{what} within {timeout_s:g} s (DEBUGINFOD_TIMEOUT)"
         if now - begun > longest_s:
             return f"it was not done after {longest_s:g} s (DEBUGINFOD_MAXTIME)"
-        if asked_to_end() != before:
+        if errors.asked_to_end() != before:
             return "the trace was to end"
         if not told and now - begun > _TOLD_AFTER_S:
             told = True
-            say(f"waiting for {server}: the debug file of {of}")
+            errors.tell(f"waiting for {server}: the debug file of {of}")
 
 
 def _is_of(path: str, build_id: str) -> bool:

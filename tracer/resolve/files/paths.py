@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError, printable
-from tracer.opening import content, opened
+from tracer.opening import await_server, content, opened
 from tracer.probes.site import Target
 from tracer.resolve.processes.maps import executable_files, root, within
 
@@ -75,6 +75,7 @@ def find_files(text: str | None, target: Target) -> tuple[Found, ...]:
     prefix = root(target.pid) if target.pid is not None else ""
     if "/" in text:
         path = within(prefix, os.path.abspath(text))
+        await_server(path)
         if target.pid is not None and (gone := _deleted(path.removeprefix(prefix), target.pid)) is not None:
             return (Found(gone, text),)
         if os.path.exists(path):
@@ -111,6 +112,12 @@ def _refuse_member(text: str, path: str) -> None:
     if not stored:
         why = "it is compressed there, so no program runs it from the archive"
     raise TracerError(f"{shown}: {why}", "unpack it, and let the program load that")
+
+
+def is_directory(path: str) -> bool:
+    """Whether it is one, or a link to one. Raises as `await_server`."""
+    await_server(path)
+    return os.path.isdir(path)
 
 
 def files_below(directory: str, target: Target) -> tuple[Found, ...]:
@@ -157,10 +164,12 @@ def _by_name(name: str, target: Target, prefix: str) -> Found:
             if _among([each.name.replace("/memfd:", "/")], name) is not None:
                 return Found(each.path, each.name)
     # bpftrace looks into the current directory first, as for a path.
+    await_server(name)
     if not prefix and os.path.isfile(name) and _is_elf(name):
         return Found(os.path.abspath(name), name)
     for directory in _search_path():
         full = within(prefix, os.path.join(directory, name))
+        await_server(full)
         if os.path.isfile(full) and os.access(full, os.X_OK) and _is_elf(full):
             return Found(os.path.abspath(full), full)
     library = _needed(name, target) or find_library(name, host() or X86_64, prefix)

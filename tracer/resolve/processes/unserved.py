@@ -11,11 +11,10 @@ import time
 
 from tracer.dataclass import dataclass
 from tracer.resolve.processes.stat import directory
+from tracer.servers import KINDS
 
 _REGISTERED = {b"um", b"uw", b"ui"}
 """What smaps says of memory that is registered with a userfaultfd: for missing pages, for writes, for minor faults."""
-_SERVED = frozenset(("nfs", "nfs4", "cifs", "smb3", "ceph", "afs", "fuse", "fuseblk"))
-"""9p and virtiofs are not among them: the hypervisor serves these, as it does disks."""
 _PIECE = 1 << 16
 
 
@@ -56,7 +55,7 @@ def _kinds(path: str) -> dict[tuple[int, int], str]:
         for line in lines:
             head, _, tail = line.decode(errors="replace").partition(" - ")
             kind = tail.split(" ", 1)[0]
-            if kind in _SERVED or kind.startswith("fuse."):
+            if kind in KINDS or kind.startswith("fuse."):
                 major, minor = head.split(" ", 3)[2].split(":")
                 found[int(major), int(minor)] = kind
     return found

@@ -22,6 +22,7 @@ from tests.harness.cli import PATIENCE, ROOT, tracer
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elf.test_debug_file import names
 from tests.unit.resolve.programs import FUNCTIONS_C
+from tracer import errors
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf import debuginfod
 from tracer.resolve.elf.debug_file import debug_paths, find_debug_file
@@ -47,7 +48,7 @@ def app(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is said of servers. Nothing is known of any at the start."""
     lines: list[str] = []
-    monkeypatch.setattr(debuginfod, "say", lines.append)
+    monkeypatch.setattr(errors, "tell", lines.append)
     monkeypatch.setattr(debuginfod, "_failed", set())
     return lines
 
@@ -190,7 +191,7 @@ def test_a_signal_ends_the_wait(app: Path, said: list[str], monkeypatch: pytest.
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setenv("DEBUGINFOD_URLS", url)
         begun = time.monotonic()
-        monkeypatch.setattr(debuginfod, "asked_to_end", lambda: time.monotonic() - begun > 0.5)
+        monkeypatch.setattr(errors, "asked_to_end", lambda: time.monotonic() - begun > 0.5)
         assert debuginfod.fetched(build_id(app), "app") is None
         assert time.monotonic() - begun < 3 * PATIENCE
         assert said == [f"no debug file of app from {url}: the trace was to end; what only that tells is missing"]

@@ -132,7 +132,7 @@ def _refuse_irregular(found: list[tuple[str, str, Span]], includes: Sequence[str
     while named and len(seen) < _MOST_HEADERS:
         name, here, span = named.pop()
         places = (os.path.join(place, name) for place in (*([here] if here is not None else []), *paths))
-        path = next(filter(os.path.exists, places), None)
+        path = next(filter(_is_there, places), None)
         if path is None or path in seen:
             continue
         seen.add(path)
@@ -146,6 +146,15 @@ def _refuse_irregular(found: list[tuple[str, str, Span]], includes: Sequence[str
         for word, rest, _ in _directives(text):
             if word == "include":
                 named += [(*each, span) for each in _header(rest, own)]
+
+
+def _is_there(path: str) -> bool:
+    import os
+
+    from tracer.opening import await_server
+
+    await_server(path)
+    return os.path.exists(path)
 
 
 def _header(rest: str, here: str) -> list[tuple[str, str | None]]:
