@@ -14,6 +14,7 @@ import select
 import stat
 import sys
 import time
+from contextlib import suppress
 
 if __name__ != "__main__":
     from tracer import errors
@@ -39,7 +40,10 @@ def await_answer(path: str, mounts: frozenset[str]) -> None:
     where = _mount_of(path, mounts)
     if where is None or time.monotonic() < _answered.get(where, 0.0):
         return
-    answer, pid = _touch(path)
+    try:
+        answer, pid = _touch(path)
+    except OSError:  # no room for a process: the file may be there all the same
+        return
     try:
         before, begun, told = errors.asked_to_end(), time.monotonic(), False
         poll = select.poll()
@@ -50,7 +54,8 @@ def await_answer(path: str, mounts: frozenset[str]) -> None:
             if not told and time.monotonic() > begun + _TOLD_AFTER_S:
                 told = True
                 errors.tell(f"waiting for the file system of {path}, which does not answer")
-        os.waitpid(pid, 0)
+        with suppress(ChildProcessError):  # SIGCHLD is ignored, and the kernel has reaped it
+            os.waitpid(pid, 0)
         _answered[where] = time.monotonic() + _KNOWN_S
     finally:
         os.close(answer)

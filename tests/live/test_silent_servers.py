@@ -18,24 +18,24 @@ from tracer.servers import of_process, served
 WAITING = "tracer: waiting for the file system of {}, which does not answer\n"
 
 
-@pytest.mark.parametrize("silent", [(), (LOOKUP,), (OPEN,)], ids=["reads", "names", "openings"])
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("{}",),
-        ("-e", "uprobe:{}:f {{ @ = count(); }}"),
-        ("-e", "BEGIN {{ exit(); }}", "-c", "{}"),
-        ("-e", 'import "{}"; BEGIN {{ exit(); }}'),
-        ("-e", '#include "{}"\nBEGIN {{ exit(); }}'),
-        ("-l", "uprobe:{}:*"),
-    ],
-    ids=["program", "attach point", "command", "import", "header", "list"],
-)
-def test_a_start_waits_for_no_server_that_is_silent(
-    words: tuple[str, ...], silent: tuple[int, ...], tmp_path: Path
-) -> None:
+WORDS = {
+    "program": ("{}",),
+    "attach point": ("-e", "uprobe:{}:f {{ @ = count(); }}"),
+    "command": ("-e", "BEGIN {{ exit(); }}", "-c", "{}"),
+    "import": ("-e", 'import "{}"; BEGIN {{ exit(); }}'),
+    "header": ("-e", '#include "{}"\nBEGIN {{ exit(); }}'),
+    "list": ("-l", "uprobe:{}:*"),
+}
+CASES = [
+    *((words, (LOOKUP,)) for words in WORDS),
+    *(("attach point", silent) for silent in ((), (OPEN,))),
+]
+
+
+@pytest.mark.parametrize(("which", "silent"), CASES, ids=lambda each: str(each))
+def test_a_start_waits_for_no_server_that_is_silent(which: str, silent: tuple[int, ...], tmp_path: Path) -> None:
     with silent_file(tmp_path, *silent) as file:
-        words = tuple(word.format(file) for word in words)
+        words = tuple(word.format(file) for word in WORDS[which])
         with tracing(tmp_path, *words, ready="does not answer") as trace:
             begun = time.monotonic()
             done = trace.stop()
