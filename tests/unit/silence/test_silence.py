@@ -10,12 +10,14 @@ import pytest
 from tests import typed_ir as ir
 from tests.unit.backends.ftrace.plans import count, plan, probe, site
 from tracer.dataclass import replace
+from tracer.kernel.workers.set_again import Place
 from tracer.lang import typed
 from tracer.lang.types import UINT8
 from tracer.probes.site import EVERY_PROCESS, Site, Target
 from tracer.render.notices import Notice
 from tracer.results.events import Loss, Outcome
 from tracer.silence import reasons as silence_reasons
+from tracer.silence.breakpoints import Breakpoints
 from tracer.silence.silence import Silence
 
 NAMES = ("uprobe:/bin/a:f", "uprobe:/bin/a:g", "uprobe:/bin/b:h", "uprobe:/bin/b:i", "uprobe:/bin/b:j")
@@ -257,3 +259,10 @@ def test_the_first_statement_tells_whether_a_predicate_ever_held() -> None:
     assert found._is_untouched(prints, untold) and not found._is_untouched(prints, told)
     assert not found._is_untouched(probe([typed.Exit(ir.N, ir.num(0, UINT8))]), untold)
     assert not found._is_untouched(probe([]), untold)
+
+
+def test_a_breakpoint_of_a_function_is_forgotten_without_that_of_its_return() -> None:
+    breakpoints = Breakpoints(Target())
+    breakpoints.noted = {(1, 2, 3, False): {7: "lacking", 8: "set"}, (1, 2, 3, True): {7: "set"}}
+    breakpoints._forget(Place(7, "/bin/app", 1, 2, 3, 0, returns=False))
+    assert breakpoints.noted == {(1, 2, 3, False): {8: "set"}, (1, 2, 3, True): {7: "set"}}
