@@ -13,8 +13,10 @@ from tests.suite import legs as suite
 from tests.suite.case import TARGET, Case
 from tests.targets.build import build
 from tracer import pipeline
+from tracer.backends import ALONE
 from tracer.backends.local import LocalSession
 from tracer.errors import Source, TracerError
+from tracer.probes.site import EVERY_PROCESS
 
 ONCE = [case for case in suite.CASES if str(case) not in suite.MEET]
 CONTRACT_ONCE = [case for case in CASES if case.name not in contract.MEET]
@@ -37,7 +39,7 @@ def test_a_case_without_a_place_to_trace_comes_to_no_choice_of_a_backend(monkeyp
         for forced in ("bcc", "ftrace"):
             compiled = pipeline.compile(plan, forced)
             assert compiled == pipeline.Compiled(plan, None, None, ())
-            assert isinstance(pipeline.open_session(compiled), LocalSession)
+            assert isinstance(pipeline.open_session(compiled, EVERY_PROCESS, ALONE), LocalSession)
     assert refused == sum(case.wanted.refused is not None for case in ONCE)
     assert len(programs) - refused > 600
 
