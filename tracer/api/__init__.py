@@ -6,10 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tracer.api.trace import Trace
+from tracer.api import events as events
+from tracer.api.running import Trace
 from tracer.errors import Diagnostic, Source, UsageError
 from tracer.lang.config import KNOWN
 from tracer.probes.site import Target
+from tracer.render import notices as notices
 from tracer.tracing import Request
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def check(program: str, *args: str, config: Mapping[str, Any] | None = None) -> 
     return pipeline.plan(Source(program), args, given=_settings(config))[1]
 
 
-def probes(pattern: str | os.PathLike[str], pid: int | None = None) -> list[Listed]:
+def find_probes(pattern: str | os.PathLike[str], pid: int | None = None) -> list[Listed]:
     """The probes of a file, or those that match an attach point whose parts may be left out at the end: `libc`,
     `usdt:/usr/bin/python3.11:*`, `uprobe:libc:str*`. With `pid` a file is one that the process has mapped. Needs no
     root. Raises `TracerError`.
