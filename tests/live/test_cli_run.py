@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -226,3 +227,24 @@ def test_counts_what_the_command_does_from_its_first_instruction(place: Callable
     done = tracer("-q", "--backend", backend, "-e", program, "-c", f"{path} 100")
     assert (done.status, done.err) == (0, "")
     assert done.text.strip() == "@: 100"
+
+
+@pytest.mark.parametrize("words", [("-d", "600ms"), ("--duration", "0.6"), ("-d0.6",)])
+def test_a_duration_ends_a_trace_and_its_command(
+    words: tuple[str, ...], backend: str, place: Callable[[str], Path]
+) -> None:
+    path = place("ticker")
+    begun = time.monotonic()
+    program = f"usdt:{path}:ticker:tick {{ @ = count(); }}"
+    done = tracer(*words, "--backend", backend, "-e", program, "-c", f"{path} 600")
+    assert time.monotonic() - begun >= 0.6
+    assert (done.status, done.err) == (0, "Attached 1 probe\n")
+    assert int(done.text.removeprefix("@: ")) > 0
+
+
+@pytest.mark.parametrize("given", ["0", "5x", "1e9", "-1"])
+def test_a_duration_is_a_length_of_time(given: str) -> None:
+    done = tracer("--duration", given, "-e", "BEGIN { }")
+    assert (done.status, done.err) == (
+        2, f"tracer: error: --duration {given}: no length of time; 500ms, 30s, 5m and 1h are, and 5, in seconds\n"
+    )  # fmt: skip

@@ -9,7 +9,7 @@ COMMANDS = ("run", "flame", "list", "check", "info", "cleanup", "demo")
 WITH_WORD = {
     *("-e", "-p", "-c", "-f", "-o", "-d", "-B", "-I"),
     *("--pid", "--cmd", "--include", "--format", "--output", "--backend", "--debug", "--max-rate", "--max-probes"),
-    *("--stacks", "--debuginfo", "--no-feature", "--dwarf-pid"),
+    *("--duration", "--stacks", "--debuginfo", "--no-feature", "--dwarf-pid"),
 }
 """Options of `run` and `list` that take the next word, so that it is not mistaken for a file or an option."""
 
@@ -29,6 +29,7 @@ LEFT_OUT = {
 
 FOR_A_TRACE = {
     *("-f", "--format", "--stacks", "-o", "--output", "-B", "-q", "--quiet", "-k", "--warnings", "-d", "--debug"),
+    "--duration",
     *("--follow", "--dry-run", "--max-rate", "--unsafe", "--no-priority", "--no-feature", "--dwarf-pid"),
     "--usdt-file-activation", "--raw",
 }
@@ -44,9 +45,11 @@ def as_command(words: Sequence[str]) -> list[str]:
     """The same line with its command first; without any words, the help.
 
     As for bpftrace, options may stand anywhere before `--`. `--backend X` in front, as an alias puts it there, changes
-    nothing of what the line means.
+    nothing of what the line means. `-d` with a time is `--duration`, with anything else `--debug`.
     """
-    pieces = list(_pieces(words))
+    pieces = [_timed(name, piece) for name, piece in _pieces(words)]
+    if any(name == "--duration" for name, _ in pieces):
+        words = [word for _, piece in pieces for word in piece]
     lead = [piece for _, piece in takewhile(lambda piece: piece[0] == "--backend", pieces)]
     backend = [word for piece in lead for word in piece]
     rest = list(words[len(backend) :])
@@ -83,6 +86,12 @@ def near_option(option: str, possible: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(option, sorted(possible), 1, 0.5)), None)
+
+
+def _timed(name: str, piece: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """`-d` with a time is `--duration`."""
+    given = piece[1] if len(piece) > 1 else piece[0][2:]
+    return ("--duration", ("--duration", given)) if name == "-d" and given[:1].isdigit() else (name, piece)
 
 
 def _but(left_out: Collection[str], pieces: Iterable[tuple[str, Sequence[str]]]) -> list[str]:

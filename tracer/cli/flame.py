@@ -11,6 +11,7 @@ from tracer.cli.options import (
     Backend,
     BackendName,
     Child,
+    Duration,
     Expression,
     Follow,
     Pids,
@@ -20,6 +21,7 @@ from tracer.cli.options import (
     command_of,
     only_one,
     process_of,
+    seconds_of,
 )
 from tracer.errors import Source, TracerError, UsageError
 
@@ -64,6 +66,7 @@ def command(
     unit: Annotated[
         str, typer.Option("--unit", metavar="WORD", help="The unit of the values, such as bytes.", show_default=False)
     ] = "",
+    duration: Duration = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> int:
@@ -80,16 +83,17 @@ def command(
     if expression is not None:
         if files:
             raise UsageError("a program and files cannot be used together", "tracer run --stacks takes $1, $2, …")
-        return _traced(Source(expression), wanted, pids, child, follow, backend, output, quiet, verbose)
-    if pids or child is not None or follow:
-        raise UsageError("-p, -c and --follow need a program", "give one with -e 'PROGRAM'")
+        seconds = seconds_of(duration)
+        return _traced(Source(expression), wanted, pids, child, follow, backend, output, seconds, quiet, verbose)
+    if pids or child is not None or follow or duration is not None:
+        raise UsageError("-p, -c, --follow and --duration need a program", "give one with -e 'PROGRAM'")
     _converted(files or ["-"], wanted, output)
     return 0
 
 
 def _traced(
     source: Source, wanted: "Wanted", pids: "list[int] | None", child: "str | None", follow: bool,
-    backend: BackendName, output: "str | None", quiet: bool, verbose: bool,
+    backend: BackendName, output: "str | None", duration_s: "float | None", quiet: bool, verbose: bool,
 ) -> int:  # fmt: skip
     from tracer import pipeline
     from tracer.backends.choose import Activation
@@ -109,7 +113,7 @@ def _traced(
 
             sys.stderr.write(diagnostics_text(plan.program.source, said))
         compiled = pipeline.compile(plan, None if backend == "auto" else backend, activation=asked)
-        request = Request(process, argv, follow, quiet=quiet, verbose=verbose)
+        request = Request(process, argv, follow, duration_s=duration_s, quiet=quiet, verbose=verbose)
         return trace(compiled, request, Printing(output=output, stacks=wanted))
 
 

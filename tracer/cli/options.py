@@ -1,6 +1,7 @@
 """What several commands share: the types of their options, as Typer wants them."""
 
 import os
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Literal, Optional
@@ -9,6 +10,8 @@ import typer
 
 from tracer.errors import Source, TracerError, UsageError
 
+_SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST_S = 1e9
 _MOST_BYTES = 1 << 24
 """How long a program's text may be."""
 
@@ -79,6 +82,13 @@ UnsafeReturns = Annotated[
         help="Probe returns even where a C++ exception could cross the probe and end the traced program.",
     ),
 ]
+Duration = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--duration", metavar="TIME", help="End after so long: 500ms, 30s, 5m; a number is seconds. -d TIME too.",
+        show_default=False,
+    ),
+]  # fmt: skip
 NoWarnings = Annotated[bool, typer.Option("--no-warnings", help="Print no warnings, nor warnf().")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print only results and errors.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print what tracer does, and statistics.")]
@@ -102,6 +112,17 @@ def only_one(pids: Sequence[int] | None, child: str | None, follow: bool) -> int
     if follow and pid is None and child is None:
         raise UsageError("--follow needs -p or -c", "without them every process is traced already")
     return pid
+
+
+def seconds_of(duration: str | None) -> float | None:
+    """The seconds of `--duration`. Raises `UsageError`."""
+    if duration is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d*)?)(ms|s|m|h|)", duration)
+    seconds = float(found[1]) * _SECONDS[found[2]] if found is not None else 0.0
+    if not 0 < seconds < _LONGEST_S:
+        raise UsageError(f"--duration {duration}: no length of time", "500ms, 30s, 5m and 1h are, and 5, in seconds")
+    return seconds
 
 
 def command_of(command_line: str | None) -> tuple[tuple[str, ...] | None, str | None]:

@@ -12,6 +12,7 @@ from tracer.cli.options import (
     Buffering,
     Child,
     DebugInfo,
+    Duration,
     Expression,
     Follow,
     Format,
@@ -31,6 +32,7 @@ from tracer.cli.options import (
     only_one,
     process_of,
     program_text,
+    seconds_of,
     settings_of,
     switch_off,
 )
@@ -90,6 +92,7 @@ def command(
             "--max-rate", metavar="N", help="Detach attach points with more than N hits a second.", show_default=False
         ),
     ] = None,
+    duration: Duration = None,
     backend: Backend = "auto",
     max_probes: MaxProbes = None,
     unsafe_returns: UnsafeReturns = False,
@@ -141,6 +144,7 @@ def command(
         if format != "text":
             raise UsageError(f"--stacks and -f {format} cannot be used together", "-f json has stacks as text")
         check_output(stacks, output)
+    seconds = seconds_of(duration)
     if max_rate is not None and max_rate <= 0:
         raise UsageError(f"--max-rate {max_rate}: a limit is positive", "it counts hits a second")
     from tracer import pipeline
@@ -186,6 +190,6 @@ def command(
         from tracer.cli.tracing.trace import Printing, trace
         from tracer.tracing import Request
 
-        request = Request(process, argv, follow, max_rate, by_hand, quiet=quiet, verbose=verbose)
+        request = Request(process, argv, follow, max_rate, by_hand, seconds, quiet, verbose)
         printing = Printing(format, output, buffering, wanted, failed_reads, not no_warnings, raw)
         return trace(compiled, request, printing)
