@@ -64,7 +64,7 @@ def traces() -> Traces:
 def uprobe_events() -> list[str]:
     """The lines of uprobe_events; none where lockdown hides it, as nothing can be left there then."""
     try:
-        return (TRACEFS / "uprobe_events").read_text().splitlines()
+        return (TRACEFS / "uprobe_events").read_text(errors="surrogateescape").splitlines()
     except FileNotFoundError:
         return []
 

@@ -251,6 +251,15 @@ def test_tracefs_that_is_not_mounted_is_mounted_for_root(backend: str, clean: No
     assert (done.status, done.text, done.err) == (0, "@: 3\n", "Attached 1 probe\n")
 
 
+def test_what_is_mounted_elsewhere_may_have_any_name(backend: str, tmp_path: Path, clean: None) -> None:
+    path, place = build("depot"), os.fsencode(tmp_path) + b"/\xff"
+    os.mkdir(place)
+    mount = (*WITHOUT_TRACEFS[:4], f'mount -t tmpfs none "$0/"* && {WITHOUT_TRACEFS[4]}', str(tmp_path))
+    program = f"usdt:{path}:depot:plain {{ @ = count(); }}"
+    done = tracer("--backend", backend, "-e", program, "-c", f"{path} 3", prefix=mount)
+    assert (done.status, done.text, done.err) == (0, "@: 3\n", "Attached 1 probe\n")
+
+
 def test_tracefs_that_is_not_mounted_without_root(clean: None) -> None:
     path = build("depot")
     program = f"usdt:{path}:depot:plain {{ @ = count(); }}"

@@ -34,7 +34,7 @@ def watchers() -> dict[int, str]:
     found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(FileNotFoundError, ProcessLookupError):
-            if (Path("/proc") / name / "comm").read_text() == "uprobe-undo\n":
+            if (Path("/proc") / name / "comm").read_bytes() == b"uprobe-undo\n":
                 found[int(name)] = (Path("/proc") / name / "cmdline").read_text()
     return found
 

@@ -118,7 +118,7 @@ def test_who_writes_waits_for_the_probes_of_a_killed_tracer_too(backend: str, li
     with asked(library) as running, tracing(tmp_path, "--backend", backend, "-e", program) as trace:
         assert answer(running) == 1
         children = Path(f"/proc/{trace.pid}/task/{trace.pid}/children").read_text().split()
-        (watcher,) = (int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text() == "uprobe-undo\n")
+        (watcher,) = (int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_bytes() == b"uprobe-undo\n")
         os.kill(watcher, signal.SIGSTOP)
         try:
             trace.signal(signal.SIGKILL)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cli import Running, read_line, target, tracing, until
+from tests.harness.kernel import uprobe_events
 from tracer.kernel.workers.waiting import holder
 
 pytestmark = [pytest.mark.live, pytest.mark.clock, pytest.mark.usefixtures("clean")]  # all removals wait for it
@@ -68,7 +69,7 @@ def test_ctrl_c_then_leaves_the_removal_to_the_process_in_the_background(
         assert process.poll() is None
         process.kill()
     assert (done.status, done.text) == (1, "@[text]: 3\n")
-    until(lambda: str(path) not in Path("/sys/kernel/tracing/uprobe_events").read_text())
+    until(lambda: not any(str(path) in line for line in uprobe_events()))
 
 
 def test_nobody_holds_it_up_where_no_thread_is_in_a_probe(place: Callable[[str], Path]) -> None:

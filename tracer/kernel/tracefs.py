@@ -262,7 +262,7 @@ def find(mount: bool = True) -> Tracefs:
 
 def _is_mounted() -> bool:
     try:
-        text = Path("/proc/self/mounts").read_text()
+        text = Path("/proc/self/mounts").read_text(errors="surrogateescape")  # of paths, which are any bytes
     except OSError:
         return False
     return any(line.split(" ")[1:3] == [MOUNT_POINT, "tracefs"] for line in text.splitlines())
