@@ -24,6 +24,7 @@ from tests.streams.results import Stream, passed, read, summary, to_repeat
 
 ROOT = Path(__file__).resolve().parents[2]
 TYPES = (sys.executable, "-m", "mypy")
+MACHINES = (str(ROOT / "scripts" / "vm"), "test", "--quick")
 PYTEST = (sys.executable, "-m", "pytest", "-p", "tests.streams.plugin", "-p", "no:cacheprovider")
 _LOOK_EVERY_S, _SAY_EVERY_S, _GRACE_S = 0.2, 60.0, 30.0
 
@@ -160,7 +161,7 @@ def run(machines: bool) -> int:
         live = [here.live(number) for number in (1, 2)]
         others = [here.others(1)]
         # It has minutes of work and gives way: the live tests beside it look at clocks.
-        kernels = [here.start("other kernels", (str(ROOT / "scripts/vm"), "test", "--quick"), 10)] * machines
+        kernels = [here.start("other kernels", MACHINES, 10)] if machines else []
         here.wait(types)
         types.tell()
         if types.process.returncode:

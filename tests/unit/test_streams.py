@@ -236,6 +236,26 @@ def test_a_live_test_that_failed_is_run_once_more_when_all_else_has_ended(
     assert [line.split(",")[0] for line in said if line.startswith("== once more")] == ["== once more 1"]
 
 
+@pytest.mark.parametrize("wrong", ["nothing", "types", "live", "others", "machines"])
+def test_each_part_fails_the_whole_and_types_at_once(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], wrong: str
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(streams, "ROOT", place)
+    monkeypatch.setattr(streams, "TYPES", ("false" if wrong == "types" else "true",))
+    monkeypatch.setattr(streams, "MACHINES", ("sh", "-c", f"echo machines; exit {int(wrong == 'machines')}"))
+    monkeypatch.setattr(streams, "PYTEST", (*streams.PYTEST, "--import-mode=importlib", f"--rootdir={place}"))
+    (place / "test_c.py").write_text(
+        "import pytest\n"
+        f"def test_c(): assert {wrong != 'others'}\n"
+        f"@pytest.mark.live\ndef test_d(): assert {wrong != 'live'}\n"
+        "@pytest.mark.live\n@pytest.mark.clock\ndef test_e(): pass\n"
+    )
+    assert streams.run(machines=True) == (wrong != "nothing")
+    said = capfd.readouterr().out
+    assert ("machines\n" in said) == ("== slowest 20 of 3 tests" in said) == (wrong != "types")
+
+
 def is_alive(pid: int) -> bool:
     try:
         return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
