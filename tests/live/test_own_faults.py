@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import ROOT
+from tests.harness.cli import ROOT, read_line, target, tell, tracing
 from tests.targets.build import build
 
 pytestmark = pytest.mark.live
@@ -76,3 +79,46 @@ def test_a_ring_that_there_is_no_memory_for_is_said_with_the_call(clean: None) -
         " ulimit -v or the control group's limit may be the reason\n"
     )
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+
+
+def _free(pid: int) -> int:
+    """The lowest descriptor that a process has not open."""
+    time.sleep(0.002)
+    held = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    return min(set(range(max(held) + 2)) - held)
+
+
+_BAR = f"|{'@' * 52}|"
+
+
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [
+        (
+            "uprobe:{}:work {{ @ = lhist(arg0, 0, 100, 50); }}",
+            f"@:\n[0, 50)               50 {_BAR}\n[50, 100)             50 {_BAR}\n\n",
+        ),
+        ("uprobe:{}:work {{ @[ustack(1)] = count(); }}", "]: 100\n"),
+        ("usdt:{}:steady:hit {{ @ = count(); }}", "@: 100\n"),
+    ],
+)
+def test_without_a_descriptor_from_the_attach_on_the_maps_are_printed(
+    program: str, shown: str, backend: str, tmp_path: Path, clean: None
+) -> None:
+    path = build("steady")
+    with target(path) as process:
+        assert read_line(process) == "ready"
+        options = ["--backend", backend, "-e", program.format(path), "-p", str(process.pid)]
+        with tracing(tmp_path, *options) as run:
+            lowest = min(_free(run.pid) for _ in range(20))  # one that is open for a moment would be free later
+            resource.prlimit(run.pid, resource.RLIMIT_NOFILE, (lowest, lowest))
+            tell(process)
+            assert read_line(process) == "answer 4661"
+            time.sleep(0.5)
+            done = run.stop()
+    assert done.status == 0 and "error" not in done.err, done.err
+    given_up = "tracer: no more looking for lost breakpoints, and why probes are silent: open of "
+    unnamed = "tracer: addresses left without a name: open of "
+    said = [line for line in done.err.splitlines() if line.endswith(": Too many open files")]
+    assert said[0].startswith(given_up) and all(line.startswith(unnamed) for line in said[1:]), said
+    assert done.out.startswith(b"@") and done.out.decode().endswith(shown), done.out

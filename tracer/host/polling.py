@@ -30,7 +30,11 @@ def ready(poll: select.poll, timeout_s: float) -> list[int]:
         with suppress(OSError):
             return [descriptor for descriptor, _ in poll.poll(max(timeout_s, 0) * 1000)]
         time.sleep(_PAUSE_S)
-    return [descriptor for descriptor, _ in poll.poll(max(timeout_s, 0) * 1000)]
+    try:
+        return [descriptor for descriptor, _ in poll.poll(max(timeout_s, 0) * 1000)]
+    except OSError as error:
+        error.call = "poll"  # type: ignore[attr-defined]
+        raise
 
 
 def reaped(pid: int, patience_s: float) -> int | None:

@@ -119,6 +119,10 @@ class Missed(Warned):
     """Hits that may have been missed, and that no loss counts."""
 
 
+class GivenUp(Warned):
+    """What is looked for beside the answer, and is not any more, for want of descriptors or memory."""
+
+
 class NotUndone(Warned):
     """What could not be undone as it should be."""
 

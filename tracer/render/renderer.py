@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from tracer.errors import TracerError
+from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.render.notices import Consumer
 from tracer.render.values import ValueText
 from tracer.results.events import MapEvent, PrintfBatch, PrintfEvent, TimeEvent, ValueBatch, ValueEvent
@@ -88,6 +89,14 @@ class Renderer(Consumer, ABC):
             self.own = OwnTexts(program)
             self.text = ValueText(symbolizer, escaped) if shown else self.text
             self._said = ValueText(symbolizer, escaped) if said else self._said
+        # Now, and not when the first map is shown: then there may be no descriptor for it.
+        lines = {AGGREGATIONS[decl.kind].json for decl in program.maps.values() if decl.kind != "scalar"}
+        if program.maps:
+            from tracer.results import order as order
+        if b"hist" in lines:
+            from tracer.render import histogram as histogram
+        if b"tseries" in lines:
+            from tracer.render import series as series
         self._formats: dict[int, Format] = {}
         if program.formats:
             from tracer.render.printf import compiled_formats

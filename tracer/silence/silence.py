@@ -64,6 +64,8 @@ class Silence:
     detached, as far as any are.
     """
 
+    task = "looking for lost breakpoints, and why probes are silent"
+
     def __init__(
         self, plan: Plan, target: Target, session: Session, tell: Callable[[Notice], None], verbose: bool = False,
         quiet: bool = False, cut: Collection[int] = (),

@@ -21,6 +21,8 @@ class OlderFiles:
     the new one is probed. `tell` gets each. To look costs some milliseconds for a hundred processes.
     """
 
+    task = "looking for processes that run an older file"
+
     def __init__(self, paths: Collection[str], tell: Callable[[OlderFile], None]) -> None:
         self._paths = paths
         self._tell = tell

@@ -13,7 +13,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, field
-from tracer.errors import TracerError
 from tracer.results.events import Event, ExitEvent, Loss, MapEvent, Outcome
 from tracer.results.store import LocalMaps
 from tracer.steps.python.runtime import Runtime
@@ -139,14 +138,15 @@ class _Trace:
     def run(self, on_attached: Callable[[int], None]) -> Outcome:
         try:
             return self.run_through(on_attached)
-        except (TracerError, BrokenPipeError):
+        except BrokenPipeError:
             raise
         except Exception:
-            # A fault of ours. What was counted until then is there, and is shown before the fault is said.
+            # A want, or a fault of ours. What was counted until then is there, and is shown before that is said.
             if self.attached and not self.closed:
-                self.session.detach()
-                self.controls.detached = True
-                self.run_handler([], self._last_maps())
+                with suppress(Exception):
+                    self.session.detach()
+                    self.controls.detached = True
+                    self.run_handler([], self._last_maps())
             raise
 
     def run_through(self, on_attached: Callable[[int], None]) -> Outcome:

@@ -55,12 +55,18 @@ class Names:
             isinstance(node, UStack) and isinstance(node.type, StackType) and node.type.interpreted for node in nodes
         )
         self._interpreters: Interpreters | None = None
+        self._unnamed = ""
         if UStack in wanted or USym in wanted:
+            # Now, and not when the first name is wanted: then there may be no descriptor for it.
+            from tracer.resolve.symbols import symbolizer
+            from tracer.resolve.unwind import tables
+
+            self._needs = symbolizer, tables
             self._begin(plan, target)
 
     def symbol(self, pid: int, address: int) -> str:
         """The function alone."""
-        return self._current().symbol(pid, address, offset=False)
+        return self._named(pid, address, offset=False)
 
     def place(self, pid: int, address: int, moment: int) -> Symbol:
         """See `backends.Places`."""
@@ -79,7 +85,17 @@ class Names:
         """The function and the distance from its start; of an interpreter's its file and line."""
         if self._interpreters is not None and is_interpreted(address):
             return self._interpreters.text(address)
-        return self._current().symbol(pid, address, returned=returned)
+        return self._named(pid, address, returned=returned)
+
+    def _named(self, pid: int, address: int, offset: bool = True, returned: bool = False) -> str:
+        try:
+            return self._current().symbol(pid, address, offset, returned)
+        except (OSError, ImportError, MemoryError) as error:
+            from tracer.failed_calls import described  # `beside` has loaded it
+
+            if not self._unnamed:
+                self._unnamed = described(error) if isinstance(error, OSError) else str(error) or type(error).__name__
+            return f"{address:#x}"
 
     def interrupts(self, pid: int, address: int) -> bool:
         """Whether a signal's handler returns there; frame pointers lead past the frame that it stopped."""
@@ -166,7 +182,8 @@ class Names:
         compiler wrote and nobody read.
         """
         cut = tuple(_CUT.format(path) for path in sorted(self._symbolizer.cut if self._symbolizer is not None else ()))
-        return (*cut, *self._uninterpreted())
+        unnamed = (f"addresses left without a name: {self._unnamed}",) if self._unnamed else ()
+        return (*cut, *unnamed, *self._uninterpreted())
 
     def _uninterpreted(self) -> tuple[str, ...]:
         if self._interpreters is None:

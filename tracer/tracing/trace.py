@@ -28,6 +28,7 @@ from tracer.render.notices import (
     Ended,
     LeftOut,
     Missed,
+    NotHit,
     Notice,
     NotUndone,
     PassedOver,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from tracer.overhead.findings import Findings
     from tracer.pipeline import Compiled
     from tracer.results.events import Outcome
+    from tracer.silence.beside import Beside
     from tracer.silence.silence import Silence
     from tracer.target.child import Child
     from tracer.tracing import Request
@@ -84,6 +86,7 @@ class Trace:
         self._leases: Leases | None = None
         self._copies: SemaphoreCopies | None = None
         self._findings: Findings | None = None
+        self._beside: Beside | None = None
         self._silence: Silence | None = None
         self._older: OlderFiles | None = None
 
@@ -211,9 +214,11 @@ class Trace:
     def _look_after(self, stack: ExitStack) -> None:
         """What keeps the targets from harm, and what explains that nothing comes."""
         from tracer.overhead.findings import Findings
+        from tracer.silence.beside import Beside
         from tracer.silence.silence import Silence
 
         plan, request, target = self._plan, self._request, self._target
+        self._beside = Beside(self._tell)
         if target.pid is None:
             from tracer.tracing.end_warnings import OlderFiles
 
@@ -272,8 +277,8 @@ class Trace:
         self._known = self._session.details
         self._begun = time.monotonic()
         for each in (self._older, self._silence):
-            if each is not None:
-                each.start()
+            if each is not None and self._beside is not None:
+                self._beside(each.start)
         self._tell(*apart)
 
     def _meanwhile(self) -> None:
@@ -285,14 +290,17 @@ class Trace:
     def _regularly(self) -> None:
         if self._names is not None:
             self._names.keep_up()
-        for each in (self._copies, self._older, self._silence):
-            if each is not None:
-                each.look()
+        if self._copies is not None:
+            self._copies.look()
+        for each in (self._older, self._silence):
+            if each is not None and self._beside is not None:
+                self._beside(each.look)
 
     def _before_detach(self) -> None:
-        for each in (self._copies, self._silence):
-            if each is not None:
-                each.before_detach()
+        if self._copies is not None:
+            self._copies.before_detach()
+        if self._silence is not None and self._beside is not None:
+            self._beside(self._silence.before_detach)
 
     def _overhead(self, found: Diagnostic) -> None:
         from tracer.render.notices import Overhead
@@ -315,12 +323,16 @@ class Trace:
         self._results.lost(outcome.loss)
         trapped = self._child is not None and self._child.trapped
         silent: list[Notice] = []
-        if self._silence is not None and self._findings is not None:
-            silent = self._silence.closing(outcome, self._results.silent, self._findings.cut, trapped)
+        if self._silence is not None and self._findings is not None and self._beside is not None:
+            unexplained = [NotHit((), 0, "")] if outcome.hits == 0 and outcome.attached else []
+            silent = self._beside(
+                self._silence.closing, outcome, self._results.silent, self._findings.cut, trapped,
+                otherwise=unexplained,
+            )  # fmt: skip
         self._finish()
         self._return_leases()
-        if self._older is not None:
-            self._older.tell(outcome.hits != 0)
+        if self._older is not None and self._beside is not None:
+            self._beside(self._older.tell, outcome.hits != 0)
         if self._session.left is not None:
             self._tell(NotUndone(self._session.left))
         if self._copies is not None:
@@ -334,7 +346,9 @@ class Trace:
             if (failure := self._child.failure()) is not None:
                 from tracer.render.notices import CommandFailed
 
-                more = self._silence.trapped() if self._silence is not None and trapped else ""
+                more = ""
+                if trapped and self._silence is not None and self._beside is not None:
+                    more = self._beside(self._silence.trapped, otherwise="")
                 self._tell(CommandFailed(failure + more))
         if self._findings is not None:
             self._tell(*self._findings.closing)

@@ -222,16 +222,20 @@ class Definitions:
         return self._formats[event.name]
 
     def hits(self) -> dict[str, list[int]] | None:
-        """Hits so far of each place of each event, in the order of their definition. Raises `TracerError`.
+        """Hits so far of each place of each event, in the order of their definition; None where the lists cannot be
+        read now, for want of a descriptor.
 
         The kernel's list of hits names files and events, not groups. Where another tracer has an `e0` in the same file,
         the list of definitions tells whose is whose; None where somebody changed that in between.
         """
-        places, counts = self._tracefs.profile()
         own = set(self._placed)
-        ours = [at for at, place in enumerate(places) if place in own]
-        if len(ours) != len(self._placed):
-            known = self._tracefs.definition_lines()
+        try:
+            places, counts = self._tracefs.profile()
+            ours = [at for at, place in enumerate(places) if place in own]
+            known = self._tracefs.definition_lines() if len(ours) != len(self._placed) else None
+        except TracerError:
+            return None
+        if known is not None:
             if [name for _, name in known] != [place.rpartition(" ")[2] for place in places]:
                 return None
             ours = [at for at, (group, _) in enumerate(known) if group == self.group]
