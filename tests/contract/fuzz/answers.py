@@ -30,6 +30,9 @@ _LOSSES = {
     "divisions": re.compile(r"^tracer: (\d+) divisions? by zero: .*\n", re.M),
 }
 
+_WAITS = re.compile(r"^tracer: the kernel (?:is still removing|removes|attaches) (?:the )?probes.*\n", re.M)
+"""What the kernel waited for is another's probe."""
+
 
 def replayed(text: str, make: Make) -> Answer:
     """The answer of the steps as Python, or of the reference, to the hits by arithmetic."""
@@ -45,7 +48,7 @@ def traced(text: str, backend: str) -> Answer:
     # The verifier takes its time before it gives up on a program: 25 s at rest, minutes on a busy machine.
     words = ("run", "--backend", backend, "-e", located(text), "-c", f"{build('depot')} {ROUNDS}")
     done = tracer(*words, timeout=300)
-    err, found = done.err, {}
+    err, found = _WAITS.sub("", done.err), {}
     for name, pattern in _LOSSES.items():
         match = pattern.search(err)
         found[name] = int(match[1]) if match else 0
