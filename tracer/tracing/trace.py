@@ -28,7 +28,6 @@ from tracer.render.notices import (
     Ended,
     LeftOut,
     Missed,
-    NotHit,
     Notice,
     NotUndone,
     PassedOver,
@@ -44,17 +43,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tracer.backends.semaphore_copies import SemaphoreCopies
-    from tracer.errors import Diagnostic
     from tracer.host.leases import Leases
-    from tracer.overhead.findings import Findings
     from tracer.pipeline import Compiled
     from tracer.results.events import Outcome
-    from tracer.silence.beside import Beside
-    from tracer.silence.silence import Silence
     from tracer.target.child import Child
     from tracer.tracing import Request
     from tracer.tracing.effects import Words
-    from tracer.tracing.end_warnings import OlderFiles
+    from tracer.tracing.lookout import Lookout
     from tracer.tracing.loop import Controls
     from tracer.tracing.names import Names
 
@@ -85,10 +80,7 @@ class Trace:
         self._child: Child | None = None
         self._leases: Leases | None = None
         self._copies: SemaphoreCopies | None = None
-        self._findings: Findings | None = None
-        self._beside: Beside | None = None
-        self._silence: Silence | None = None
-        self._older: OlderFiles | None = None
+        self._lookout: Lookout | None = None
 
     def run(self) -> Outcome:
         """The whole trace, from the command's start to the last word. Raises `TracerError`; all is undone then."""
@@ -129,7 +121,9 @@ class Trace:
         self._tell(*map(PassedOver, self._running.notes[len(self._compiled.notes) :]))
         self._tell(*map(Detail, (*self._unused_activation(), *self._known)))
         if plan.probes:
-            self._look_after(stack)
+            from tracer.tracing.lookout import Lookout
+
+            self._lookout = Lookout(plan, self._target, request, self._session, self._results, self._tell, stack)
         controls.meanwhile, controls.regularly = self._meanwhile, self._regularly
         controls.before_detach, controls.duration_s = self._before_detach, request.duration_s
 
@@ -211,26 +205,6 @@ class Trace:
         controls.wake = (*controls.wake, *copies.wake)
         return copies
 
-    def _look_after(self, stack: ExitStack) -> None:
-        """What keeps the targets from harm, and what explains that nothing comes."""
-        from tracer.overhead.findings import Findings
-        from tracer.silence.beside import Beside
-        from tracer.silence.silence import Silence
-
-        plan, request, target = self._plan, self._request, self._target
-        self._beside = Beside(self._tell)
-        if target.pid is None:
-            from tracer.tracing.end_warnings import OlderFiles
-
-            self._older = OlderFiles({site.path for site in plan.sites}, self._tell)
-        self._findings = findings = Findings(
-            plan, target.pid is not None, request.max_rate, self._overhead, self._results.detached
-        )
-        self._silence = Silence(
-            plan, target, self._session, self._tell, request.verbose, request.quiet, findings.cut
-        )
-        stack.callback(self._silence.close)
-
     def _take_leases(self) -> None:
         """A lease on each file that is to be probed, the moment before. Who is about to write it ends the trace."""
         assert self._leases is not None
@@ -240,7 +214,7 @@ class Trace:
     # --- while it runs ---
 
     def _traced(self) -> Outcome:
-        guard = self._findings.guard if self._findings is not None else None
+        guard = self._lookout.guard if self._lookout is not None else None
         results = self._results
         try:
             outcome = run(
@@ -276,36 +250,29 @@ class Trace:
         self._tell(*map(Detail, (*self._session.details[len(self._known) :], *self._not_leased())))
         self._known = self._session.details
         self._begun = time.monotonic()
-        for each in (self._older, self._silence):
-            if each is not None and self._beside is not None:
-                self._beside(each.start)
+        if self._lookout is not None:
+            self._lookout.start()
         self._tell(*apart)
 
     def _meanwhile(self) -> None:
         """Called while nobody reads the output: the traced programs must not pay for that."""
         self._session.collect()
-        if self._findings is not None and not self._controls.detached:
-            self._findings.guard.look(self._session, time.monotonic_ns)
+        if self._lookout is not None and not self._controls.detached:
+            self._lookout.guard.look(self._session, time.monotonic_ns)
 
     def _regularly(self) -> None:
         if self._names is not None:
             self._names.keep_up()
         if self._copies is not None:
             self._copies.look()
-        for each in (self._older, self._silence):
-            if each is not None and self._beside is not None:
-                self._beside(each.look)
+        if self._lookout is not None:
+            self._lookout.look()
 
     def _before_detach(self) -> None:
         if self._copies is not None:
             self._copies.before_detach()
-        if self._silence is not None and self._beside is not None:
-            self._beside(self._silence.before_detach)
-
-    def _overhead(self, found: Diagnostic) -> None:
-        from tracer.render.notices import Overhead
-
-        self._tell(Overhead(self._plan.program.source, found))
+        if self._lookout is not None:
+            self._lookout.before_detach()
 
     def _waits(self, line: str) -> None:
         """The kernel takes long. At the end it can wait for the command, which is then ended at once, as it would be
@@ -322,17 +289,11 @@ class Trace:
         """What there is to say when all is counted; the results come first, and are written before it is undone."""
         self._results.lost(outcome.loss)
         trapped = self._child is not None and self._child.trapped
-        silent: list[Notice] = []
-        if self._silence is not None and self._findings is not None and self._beside is not None:
-            unexplained = [NotHit((), 0, "")] if outcome.hits == 0 and outcome.attached else []
-            silent = self._beside(
-                self._silence.closing, outcome, self._results.silent, self._findings.cut, trapped,
-                otherwise=unexplained,
-            )  # fmt: skip
+        silent = self._lookout.silent(outcome, trapped) if self._lookout is not None else []
         self._finish()
         self._return_leases()
-        if self._older is not None and self._beside is not None:
-            self._beside(self._older.tell, outcome.hits != 0)
+        if self._lookout is not None:
+            self._lookout.tell_older(outcome.hits != 0)
         if self._session.left is not None:
             self._tell(NotUndone(self._session.left))
         if self._copies is not None:
@@ -346,12 +307,10 @@ class Trace:
             if (failure := self._child.failure()) is not None:
                 from tracer.render.notices import CommandFailed
 
-                more = ""
-                if trapped and self._silence is not None and self._beside is not None:
-                    more = self._beside(self._silence.trapped, otherwise="")
+                more = self._lookout.why_trapped() if self._lookout is not None and trapped else ""
                 self._tell(CommandFailed(failure + more))
-        if self._findings is not None:
-            self._tell(*self._findings.closing)
+        if self._lookout is not None:
+            self._tell(*self._lookout.incomplete)
         if outcome.loss:
             from tracer.tracing.end_warnings import lost
 

@@ -1,0 +1,89 @@
+"""What is looked at beside a trace: what a hit costs the targets, lost breakpoints, why nothing comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from tracer.overhead.findings import Findings
+from tracer.render.notices import Consumer, NotHit, Notice, Overhead
+from tracer.silence.beside import Beside
+from tracer.silence.silence import Silence
+
+if TYPE_CHECKING:
+    from tracer.backends.base import Session
+    from tracer.errors import Diagnostic
+    from tracer.plan.model import Plan
+    from tracer.probes.site import Target
+    from tracer.results.events import Outcome
+    from tracer.tracing import Request
+    from tracer.tracing.end_warnings import OlderFiles
+
+
+class Lookout:
+    """Of one trace with probes; none of it is the answer, and what cannot be looked at for want of descriptors or
+    memory is given up. `tell` gets what is said at once.
+    """
+
+    def __init__(
+        self, plan: Plan, target: Target, request: Request, session: Session, results: Consumer,
+        tell: Callable[[Notice], None], stack: ExitStack,
+    ) -> None:  # fmt: skip
+        self._source = plan.program.source
+        self._results = results
+        self._tell = tell
+        self._beside = Beside(tell)
+        self._older: OlderFiles | None = None
+        if target.pid is None:
+            from tracer.tracing.end_warnings import OlderFiles
+
+            self._older = OlderFiles({site.path for site in plan.sites}, tell)
+        is_of_one = target.pid is not None
+        self._findings = Findings(plan, is_of_one, request.max_rate, self._overhead, results.detached)
+        self.guard = self._findings.guard
+        self._silence = Silence(plan, target, session, tell, request.verbose, request.quiet, self._findings.cut)
+        stack.callback(self._silence.close)
+
+    @property
+    def incomplete(self) -> Collection[Notice]:
+        """For the end: what lacks something behind an attach point that was detached."""
+        return self._findings.closing
+
+    def start(self) -> None:
+        """Everything is attached from now on."""
+        if self._older is not None:
+            self._beside(self._older.start)
+        self._beside(self._silence.start)
+
+    def look(self) -> None:
+        """Called now and then while the trace runs."""
+        if self._older is not None:
+            self._beside(self._older.look)
+        self._beside(self._silence.look)
+
+    def before_detach(self) -> None:
+        """The trace is over, and its probes are still there."""
+        self._beside(self._silence.before_detach)
+
+    def silent(self, outcome: Outcome, trapped: bool) -> list[Notice]:
+        """What is said at the end of attach points without hits. `trapped`: a breakpoint has ended the process."""
+        unexplained = [NotHit((), 0, "")] if outcome.hits == 0 and outcome.attached else []
+        closing, cut = self._silence.closing, self._findings.cut
+        found: list[Notice] = self._beside(
+            closing, outcome, self._results.silent, cut, trapped, otherwise=unexplained
+        )
+        return found
+
+    def tell_older(self, any_hit: bool) -> None:
+        """At the end: the processes that run an older file."""
+        if self._older is not None:
+            self._beside(self._older.tell, any_hit)
+
+    def why_trapped(self) -> str:
+        """Why a breakpoint of ours has ended the process; "" where it has not, or that is not known."""
+        found: str = self._beside(self._silence.trapped, otherwise="")
+        return found
+
+    def _overhead(self, found: Diagnostic) -> None:
+        self._tell(Overhead(self._source, found))
