@@ -386,8 +386,28 @@ static __always_inline long bring_page(u64 address)
 	return comes ? fetch_user(&byte, 1, (void *)address) : -1;
 }
 
-/* How often a read of at most `most` bytes is tried again: for each page, and while mappings change. */
-#define TRIES(most) ((most) / 4096 + 2 + 4)
+/* Reads again until it is done, after bringing in each page in turn: at most `most` bytes lie on so many, and mappings may
+ * change meanwhile. */
+#define READ_AGAIN(done, read, from, most) \
+	do { \
+		u64 page = from; \
+		_Pragma("clang loop unroll(disable)") \
+		for (u32 i = 0; i < (most) / 4096 + 2 + 4; i++) { \
+			long error; \
+\
+			if (done) \
+				break; \
+			error = bring_page(page); \
+			if (error == -BUSY) \
+				continue; \
+			if (error) \
+				break; \
+			page = (page | 4095) + 1; \
+			read; \
+		} \
+	} while (0)
+#else
+#define READ_AGAIN(done, read, from, most) ((void)(most))
 #endif
 
 /* 0, or negative if it cannot be read. The read itself never waits: it fails on a page that is not in memory, which is
@@ -395,24 +415,8 @@ static __always_inline long bring_page(u64 address)
 static __always_inline long touch_user(void *to, u32 size, u64 from, u32 most)
 {
 	long failed = peek_user(to, size, (void *)from);
-#if SLEEPABLE
-	u64 page = from;
 
-#pragma clang loop unroll(disable)
-	for (u32 i = 0; i < TRIES(most); i++) {
-		long error;
-
-		if (!failed)
-			break;
-		error = bring_page(page);
-		if (error == -BUSY)
-			continue;
-		if (error)
-			break;
-		page = (page | 4095) + 1;
-		failed = peek_user(to, size, (void *)from);
-	}
-#endif
+	READ_AGAIN(!failed, failed = peek_user(to, size, (void *)from), from, most);
 	return failed;
 }
 
@@ -454,24 +458,8 @@ static __always_inline bool failed(s64 length)
 static __always_inline long touch_user_text(void *to, u64 size, u64 from, u32 most)
 {
 	long length = peek_user_text(to, size, (void *)from);
-#if SLEEPABLE
-	u64 page = from;
 
-#pragma clang loop unroll(disable)
-	for (u32 i = 0; i < TRIES(most); i++) {
-		long error;
-
-		if (length >= 0)
-			break;
-		error = bring_page(page);
-		if (error == -BUSY)
-			continue;
-		if (error)
-			break;
-		page = (page | 4095) + 1;
-		length = peek_user_text(to, size, (void *)from);
-	}
-#endif
+	READ_AGAIN(length >= 0, length = peek_user_text(to, size, (void *)from), from, most);
 	return length;
 }
 

@@ -32,10 +32,15 @@ def silent_file(folder: Path, *silent: int) -> Iterator[Path]:
     try:
         yield place / "file"
     finally:
-        libc.umount2(os.fsencode(place), _FORCE)  # all that waits fails, whoever else has the device open
-        libc.umount2(os.fsencode(place), _DETACH)
+        unmount(place)
         with suppress(OSError):
             os.close(device)
+
+
+def unmount(place: Path) -> None:
+    """Ends the connection, which fails all reads, whoever else has the device open; a second time does nothing."""
+    ctypes.CDLL(None).umount2(os.fsencode(place), _FORCE)
+    ctypes.CDLL(None).umount2(os.fsencode(place), _DETACH)
 
 
 def _serve(device: int, silent: tuple[int, ...]) -> None:

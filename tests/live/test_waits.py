@@ -14,7 +14,7 @@ import pytest
 
 from tests.harness.cli import Running, read_line, target, tracing, until
 from tests.harness.kernel import uprobe_events
-from tracer.kernel.workers.waiting import holder
+from tracer.kernel.workers.waiting import Patrol, holder
 
 pytestmark = [pytest.mark.live, pytest.mark.clock, pytest.mark.usefixtures("clean")]  # all removals wait for it
 
@@ -70,6 +70,38 @@ def test_ctrl_c_then_leaves_the_removal_to_the_process_in_the_background(
         process.kill()
     assert (done.status, done.text) == (1, "@[text]: 3\n")
     until(lambda: not any(str(path) in line for line in uprobe_events()))
+
+
+def test_a_thread_that_hangs_in_a_call_in_place_of_a_trap_is_named_too(
+    place: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = place("waits")
+    with tracing(tmp_path, "--backend", "ftrace", "-e", f"uprobe:{path}:nop5 {{ @[str(arg1)] = count(); }}") as trace:
+        with target(path, STAYS_S, 300) as process:
+            assert read_line(process) == "ready"
+            trace.wait_for(f"uprobe:{path}:nop5 was detached, so that no other thread comes to wait there: process")
+            stack = Path(f"/proc/{process.pid}/stack").read_text()
+            assert "handle_userfault" in stack and ("uprobe_notify_resume" in stack or "handle_syscall_uprobe" in stack)
+            process.kill()
+        done = trace.stop()
+    assert done.text == "@[text]: 300\n"
+
+
+def test_a_look_at_many_threads_is_short_and_each_sleep_is_told_once(
+    place: Callable[[str], Path], tmp_path: Path
+) -> None:
+    with held_up(place("waits"), tmp_path) as (_, process):
+        patrol, told, longest = Patrol(None), [], 0.0
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            begun = time.thread_time()
+            held = patrol.look()
+            longest = max(longest, time.thread_time() - begun)
+            told += [held] if held is not None and held.pid == process.pid else []
+            time.sleep(0.1)
+        process.kill()
+    assert [(each.pid, each.thread) for each in told] == [(process.pid, process.pid)]
+    assert longest < 0.1
 
 
 def test_nobody_holds_it_up_where_no_thread_is_in_a_probe(place: Callable[[str], Path]) -> None:

@@ -1,7 +1,7 @@
 /* Passes strings to `take`, which reads none of them: one on a page that never comes, one on a page that the kernel brings,
  * and one in memory. `unserved TIMES [FILE [wait]]`: the page is of userfaultfd memory that nobody serves, or of the file
  * unless that is `-`. With `wait` it calls once a line has come from stdin, and with `later` as the first word it asks for
- * the memory only after a line before that. Ends by itself.
+ * the memory only after a line before that. `unserved words WORD` has the word there, and waits. Ends by itself.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -21,6 +21,17 @@ __attribute__((noinline)) void take(int number, const char *text)
 	asm volatile("" ::"r"(number), "r"(text) : "memory");
 }
 
+static void *serve(void *memory, unsigned long length)
+{
+	int handler = syscall(SYS_userfaultfd, O_CLOEXEC);
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register wanted = {.range = {(unsigned long)memory, length}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+
+	if (handler < 0 || ioctl(handler, UFFDIO_API, &api) || ioctl(handler, UFFDIO_REGISTER, &wanted))
+		return NULL;
+	return memory;
+}
+
 static void *never(const char *path)
 {
 	if (path) {
@@ -29,14 +40,22 @@ static void *never(const char *path)
 
 		return file < 0 || page == MAP_FAILED ? NULL : page;
 	}
-	int handler = syscall(SYS_userfaultfd, O_CLOEXEC);
-	struct uffdio_api api = {.api = UFFD_API};
-	void *page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct uffdio_register wanted = {.range = {(unsigned long)page, 4096}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+	return serve(mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096);
+}
 
-	if (handler < 0 || ioctl(handler, UFFDIO_API, &api) || ioctl(handler, UFFDIO_REGISTER, &wanted))
-		return NULL;
-	return page;
+/* Waits, while the memory of its second word and of the variable X, both longer than some pages, is such memory. */
+static int moved(const char *word)
+{
+	unsigned long begin = ((unsigned long)word + 4095) & ~4095UL;
+	unsigned long length = (((unsigned long)getenv("X") + strlen(getenv("X"))) & ~4095UL) - begin;
+
+	if (!serve((void *)begin, length) || madvise((void *)begin, length, MADV_DONTNEED)) {
+		perror("moved");
+		return 1;
+	}
+	puts("ready");
+	fflush(stdout);
+	return pause();
 }
 
 int main(int count, char **words)
@@ -46,6 +65,8 @@ int main(int count, char **words)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(15);
+	if (count > 1 && !strcmp(words[1], "words"))
+		return moved(words[2]);
 	words += later, count -= later;
 	int times = atoi(words[1]);
 	if (later)

@@ -45,11 +45,11 @@ EXCEPTIONS: dict[str, set[tuple[str, str]]] = {
         ("kernel/tracefs.py", "os.open(self.definitions_file)"),
         ("kernel/workers/messages.py", "os.open(path)"),
         ("kernel/workers/removal.py", "open(f'{directory}/maps')"),
-        ("kernel/workers/waiting.py", "open(path)"),
+        ("kernel/workers/waiting.py", "os.open(path)"),
         ("kernel/workers/watcher_process.py", "open(path)"),
         ("lang/builtins/hit/process.py", "open(path)"),
         ("resolve/processes/maps.py", "open(f'{directory}/maps')"),
-        ("resolve/processes/memory.py", "os.open(f'{home}/pagemap')"),
+        ("resolve/processes/memory.py", "os.open(f'{_home(memory)}/pagemap')"),
         ("resolve/processes/unserved.py", "open(path)"),
         ("resolve/processes/unserved.py", "os.open(path)"),
         ("resolve/sites/in_memory.py", "os.open(f'{own}/pagemap')"),
@@ -92,9 +92,6 @@ EXCEPTIONS: dict[str, set[tuple[str, str]]] = {
         ("resolve/files/paths.py", "os.fdopen(opened(archive))"),
         ("resolve/files/paths.py", "zipfile.ZipFile(file)"),
     },
-    "memory of a process, by a process that is left behind where it waits": {
-        ("kernel/workers/removal.py", "os.open(f'{directory(self.pid)}/mem')"),
-    },
     "a file that is served, by a process that is left behind where it waits": {("servers.py", "os.open(path)")},
     "a session, no file": {("backends/fallback.py", "open(compiled)")},
 }
@@ -113,6 +110,22 @@ def openings() -> Iterator[tuple[str, str]]:
             of_path = "." in called and method == "open" and (not node.args or isinstance(node.args[0], ast.Constant))
             if called in OPENERS or method in METHODS or of_path:
                 yield str(path.relative_to(ROOT)), f"{called}({ast.unparse(node.args[0]) if node.args else ''})"
+
+
+MEMORY = re.compile(r".*/(?:mem|cmdline|environ)|process_vm_(?:read|write)v|PTRACE_(?:PEEK|POKE)\w*|psutil")
+"""What reads the memory of a process, and may wait for a page that never comes: files of /proc, calls, a package."""
+
+
+def test_the_memory_of_other_processes_is_read_through_one_door() -> None:
+    found = set()
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            text = getattr(node, "value", None) or getattr(node, "attr", None) or getattr(node, "name", None)
+            text = text or getattr(node, "id", None)
+            if isinstance(text, str) and MEMORY.fullmatch(text):
+                found.add((str(path.relative_to(ROOT)), text))
+    own = ("resolve/symbols/modules.py", "/proc/self/mem")
+    assert found == {("resolve/processes/memory.py", "/mem"), own}
 
 
 def test_files_are_opened_through_one_door() -> None:

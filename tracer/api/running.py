@@ -9,6 +9,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tracer.api.collector import Collector
+from tracer.render.notices import Waits
+from tracer.tracing.locked import Locked
 from tracer.tracing.loop import Controls
 from tracer.tracing.trace import Trace as Assembled
 
@@ -159,7 +161,7 @@ def _run(
     """The thread. It knows nothing of the object that was handed out, so that this can be dropped."""
     error: BaseException | None = None
     try:
-        with request.process or nullcontext(), controls:
+        with request.process or nullcontext(), controls, Locked(lambda line: collector.notice(Waits(line, False))):
             program = compiled.plan.program
             Assembled(
                 compiled, request, controls, collector, collector,

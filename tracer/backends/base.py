@@ -55,6 +55,10 @@ class Session(Protocol):
         """Messages for the end about hits that may have been missed, and that no loss counts."""
 
     @property
+    def gone(self) -> Collection[int]:
+        """The attach points that were detached, by `detach_point` or by the session itself."""
+
+    @property
     def left_out(self) -> Sequence[Site]:
         """Sites of a pattern that the kernel does not probe, known after `attach`; see `kernel.trials.instructions`."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tracer.backends import ALONE, Surroundings
@@ -24,6 +24,7 @@ class LocalSession:
         self._around = around
         self.details: tuple[str, ...] = ()
         self.missed: tuple[str, ...] = ()
+        self.gone: Collection[int] = ()
 
     @property
     def left(self) -> None:

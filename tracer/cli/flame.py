@@ -97,6 +97,7 @@ def _traced(
 ) -> int:  # fmt: skip
     from tracer import pipeline
     from tracer.backends.choose import Activation
+    from tracer.cli.tracing.signals import looked_after
     from tracer.cli.tracing.trace import Printing, trace
     from tracer.probes.site import Target
     from tracer.tracing import Request
@@ -112,9 +113,10 @@ def _traced(
             from tracer.cli.errors import diagnostics_text
 
             sys.stderr.write(diagnostics_text(plan.program.source, said))
-        compiled = pipeline.compile(plan, None if backend == "auto" else backend, activation=asked)
-        request = Request(process, argv, follow, duration_s=duration_s, quiet=quiet, verbose=verbose)
-        return trace(compiled, request, Printing(output=output, stacks=wanted))
+        with looked_after(plan):
+            compiled = pipeline.compile(plan, None if backend == "auto" else backend, activation=asked)
+            request = Request(process, argv, follow, duration_s=duration_s, quiet=quiet, verbose=verbose)
+            return trace(compiled, request, Printing(output=output, stacks=wanted))
 
 
 def _converted(files: "list[str]", wanted: "Wanted", output: "str | None") -> None:

@@ -3,6 +3,7 @@
 # Annotations are values here: Typer would evaluate each of their texts at every start.
 import os
 import sys
+from contextlib import ExitStack
 from typing import Annotated, Optional
 
 import typer
@@ -158,7 +159,7 @@ def command(
         asked = Activation.TOO_EARLY if child is not None else Activation.FOLLOWED if follow else Activation.BY_HAND
     settings = settings_of(max_probes, unsafe_returns, unsafe)
     argv, program = command_of(child)
-    with process_of(pid) as process:
+    with process_of(pid) as process, ExitStack() as stack:
         target = Target(None if process is None else process.pid, program, follow)
         if stage is not None:
             from tracer.cli.tracing.dry_run import steering_nothing
@@ -181,6 +182,9 @@ def command(
             from tracer.cli.errors import diagnostics_text
 
             sys.stderr.write(diagnostics_text(plan.program.source, said))
+        from tracer.cli.tracing.signals import looked_after
+
+        stack.enter_context(looked_after(plan))
         compiled = pipeline.compile(plan, forced, need_usable=not dry_run, activation=asked)
         if dry_run:
             from tracer.cli.tracing.dry_run import dry_run_text, steering_nothing

@@ -40,6 +40,7 @@ DISABLED = 1 << 0
 INHERIT = 1 << 1
 MMAP = 1 << 8
 COMM = 1 << 9
+ENABLE_ON_EXEC = 1 << 12
 TASK = 1 << 13
 WATERMARK = 1 << 14
 SAMPLE_ID_ALL = 1 << 18

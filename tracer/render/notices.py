@@ -332,9 +332,7 @@ class Detached(Notice):
 
 @dataclass(frozen=True, slots=True)
 class Ended(Notice):
-    """The end: the code of exit(), the hits of all probes (-1 where they are not known), and how long probes were
-    there.
-    """
+    """The end: the code of exit(), the hits of all probes (-1: not known), and how long probes were there."""
 
     weight = DATA
     code: int

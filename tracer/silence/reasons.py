@@ -171,7 +171,7 @@ class Reasons:
         shown = ", ".join(paths)
         if target.pid is None or target.follow:
             return f"no process that runs now has loaded {shown}"
-        from tracer.resolve.processes.stat import named
+        from tracer.resolve.processes.named import named
 
         return f"{named(target.pid)} has not loaded {shown}"
 

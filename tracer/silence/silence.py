@@ -60,20 +60,19 @@ _WRITES = (typed.Aggregate, typed.MapSet, typed.MapAdd)
 
 class Silence:
     """The silence of one trace. `tell` gets what is said while it runs. `verbose`: all places that were not hit are
-    told. `quiet`: only why there is no answer, and what could not be seen. `cut` are the attach points that were
-    detached, as far as any are.
+    told. `quiet`: only why there is no answer, and what could not be seen. Attach points that were detached are left
+    out.
     """
 
     task = "looking for lost breakpoints, and why probes are silent"
 
     def __init__(
         self, plan: Plan, target: Target, session: Session, tell: Callable[[Notice], None], verbose: bool = False,
-        quiet: bool = False, cut: Collection[int] = (),
+        quiet: bool = False,
     ) -> None:  # fmt: skip
         self._plan = plan
         self._verbose = verbose
         self._quiet = quiet
-        self._cut = cut
         self._target = target
         self._session = session
         self._tell = tell
@@ -116,7 +115,7 @@ class Silence:
         if silent is None:
             return  # the kernel's list cannot be had at the moment
         first, self._due = not before, float("inf")
-        all = len(silent) == len(self._of_probes())
+        all = len(silent) + len(self._session.gone) == len(self._of_probes())
         few = sum(self._hits) - sum(before) <= _FEW_HITS
         if self._history is not None:
             self._due = now + PATIENCE_S
@@ -159,10 +158,10 @@ class Silence:
             self._note(site for sites in self._session.unhit_sites().values() for site in sites)
 
     def closing(
-        self, outcome: Outcome, silent_to: Callable[[str, str], None], cut: Collection[int], trapped: bool = False
+        self, outcome: Outcome, silent_to: Callable[[str, str], None], trapped: bool = False
     ) -> list[Notice]:
-        """What is said at the end; `silent_to` gets each silent attach point and why, `cut` are the attach points that
-        were detached before. `trapped`: the process was ended by a breakpoint, and so called nothing after that.
+        """What is said at the end; `silent_to` gets each silent attach point and why. `trapped`: a breakpoint has ended
+        the process, which called nothing after that.
         """
         if not outcome.attached:
             return []
@@ -171,13 +170,13 @@ class Silence:
             every = tuple(point.text for point in self._points if point.sites)
             return [NotHit(every, len(every), "")] if outcome.hits == 0 else []
         unknown = [number for number in silent if outcome.loss.returns and self._follows_returns(number)]
-        silent = [number for number in silent if number not in cut and number not in unknown]
+        silent = [number for number in silent if number not in unknown]
         ended = "a breakpoint has ended the process" if trapped and self.trapped() else None
         reasons = {number: ended or self._at_end.of(number) for number in silent}
         # What was said is not said again.
         fresh = {number: "" if reason == self._told.get(number) else reason for number, reason in reasons.items()}
-        unseen = [] if trapped else list(self._unseen(silent, cut))
-        rejected = list(self._rejected(outcome, silent, cut))
+        unseen = [] if trapped else list(self._unseen(silent))
+        rejected = list(self._rejected(outcome, silent))
         answered = len(silent) + len(rejected) < len([point for point in self._points if point.sites])
         for number in () if self._quiet and answered else silent:
             silent_to(self._points[number].text, reasons[number])
@@ -185,7 +184,7 @@ class Silence:
             missed = {each: reason for each, reason in fresh.items() if self._at_end.unseen(self._sites(each))}
             return [*(notice for notice, _ in self._notices(missed)), *unseen]
         said: list[Notice] = [*(notice for notice, _ in self._notices(fresh)), *unseen, *rejected]
-        return said if self._quiet else [*said, *self._unhit(silent, cut)]
+        return said if self._quiet else [*said, *self._unhit(silent)]
 
     def trapped(self) -> str:
         """Why a breakpoint of ours has ended the process, for a line that says that one did; "" where it was not."""
@@ -222,7 +221,8 @@ class Silence:
             hits = [0] * len(every)  # those of others may be among what was counted
         self._hits = hits
         with_sites = [number for number, point in enumerate(every) if point.sites]
-        return [number for number in with_sites if not hits[number] or self._by_others(number)]
+        gone = self._session.gone
+        return [each for each in with_sites if each not in gone and (not hits[each] or self._by_others(each))]
 
     def _follows_returns(self, number: int) -> bool:
         """Whether the kernel follows its returns: it may have been called where some were not seen."""
@@ -249,13 +249,13 @@ class Silence:
             self._awaited.remove(each)
             self._tell(FirstHits(each[0], now - self._begun))
 
-    def _unseen(self, silent: Collection[int], cut: Collection[int]) -> Iterator[Notice]:
+    def _unseen(self, silent: Collection[int]) -> Iterator[Notice]:
         """Attach points that were hit, and could be hit no more in a process that goes on."""
         changed = self._history is not None and self._history.changed
         if not changed and "_breakpoints" not in self.__dict__:
             return  # nothing was looked at, and nothing is loaded for it
         for number, point in enumerate(self._points):
-            if number in silent or number in cut or not point.sites:
+            if number in silent or number in self._session.gone or not point.sites:
                 continue
             if (reason := self._at_end.unseen(point.sites)) is not None:
                 yield CallsMissed(point.text, -1 if self._target.pid is None else self._hits[number], reason)
@@ -273,7 +273,7 @@ class Silence:
     def _to_look_at(self, numbers: Iterable[int]) -> list[Site]:
         """A few sites of each of these attach points, as far as there should be breakpoints."""
         left_out = {place_of(site) for site in self._session.left_out}
-        attached = [number for number in numbers if number not in self._cut]
+        attached = [number for number in numbers if number not in self._session.gone]
         return [site for number in attached for site in self._sites(number)[:_SITES] if place_of(site) not in left_out]
 
     def _set_again(self, numbers: Iterable[int], at_once: bool = False) -> None:
@@ -290,12 +290,12 @@ class Silence:
 
         return Breakpoints(self._target)
 
-    def _rejected(self, outcome: Outcome, silent: Collection[int], cut: Collection[int]) -> Iterator[Notice]:
+    def _rejected(self, outcome: Outcome, silent: Collection[int]) -> Iterator[Notice]:
         """Attach points that were hit, and whose predicate held for none, where that shows in what is not there."""
         if self._target.follow or outcome.loss:
             return
         for number, point in enumerate(self._points):
-            if number in silent or number in cut or point.clause.predicate is None or not point.sites:
+            if number in silent or number in self._session.gone or point.clause.predicate is None or not point.sites:
                 continue
             hits = self._hits[number]
             if hits and self._is_untouched(point.clause, outcome):
@@ -315,14 +315,14 @@ class Silence:
         )
         return not lacking and not self._session.maps.snapshot(first.map).items
 
-    def _unhit(self, silent: Collection[int], cut: Collection[int]) -> Iterator[Notice]:
+    def _unhit(self, silent: Collection[int]) -> Iterator[Notice]:
         """Sites of wildcards that others were hit of. That a function was not called is no news there: it is told
         with `-v`, and without it what has another reason.
         """
         left_out = {place_of(site) for site in self._session.left_out}
         for number, sites in sorted(self._session.unhit_sites().items()):
             kept = [site for site in sites if place_of(site) not in left_out]
-            if kept and number not in silent and number not in cut:
+            if kept and number not in silent and number not in self._session.gone:
                 from tracer.silence.wildcard_places import unhit_lines
 
                 lines = unhit_lines(self._points[number], kept, self._at_end, number, self._verbose)

@@ -38,9 +38,11 @@ class Effects:
     def file(self, name: bytes, most: int) -> bytes:
         """The first bytes of a file."""
         from tracer.opening import content
+        from tracer.resolve.processes.memory import content_of
 
         try:
-            return content(name, most)
+            text = content_of(name)
+            return content(name, most) if text is None else text[:most]
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else "no such name"
             if self.escapes:

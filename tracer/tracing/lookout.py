@@ -42,7 +42,7 @@ class Lookout:
         is_of_one = target.pid is not None
         self._findings = Findings(plan, is_of_one, request.max_rate, self._overhead, results.detached)
         self.guard = self._findings.guard
-        self._silence = Silence(plan, target, session, tell, request.verbose, request.quiet, self._findings.cut)
+        self._silence = Silence(plan, target, session, tell, request.verbose, request.quiet)
         stack.callback(self._silence.close)
 
     @property
@@ -69,10 +69,8 @@ class Lookout:
     def silent(self, outcome: Outcome, trapped: bool) -> list[Notice]:
         """What is said at the end of attach points without hits. `trapped`: a breakpoint has ended the process."""
         unexplained = [NotHit((), 0, "")] if outcome.hits == 0 and outcome.attached else []
-        closing, cut = self._silence.closing, self._findings.cut
-        found: list[Notice] = self._beside(
-            closing, outcome, self._results.silent, cut, trapped, otherwise=unexplained
-        )
+        closing = self._silence.closing
+        found: list[Notice] = self._beside(closing, outcome, self._results.silent, trapped, otherwise=unexplained)
         return found
 
     def tell_older(self, any_hit: bool) -> None:

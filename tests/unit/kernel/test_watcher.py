@@ -344,7 +344,7 @@ def test_its_own_words_count_and_not_the_error_of_the_message_that_came_after_th
     while not select_hang_up(watcher):
         time.sleep(0.005)
     watcher.undo_unlink("/none")
-    what = "failed (ValueError: not enough values to unpack (expected 3, got 0))"
+    what = "failed (ValueError: not enough values to unpack (expected 4, got 0))"
     assert watcher.left == f"the process that removes the probes {what}: tracer removed them itself"
     watcher.end()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -37,6 +37,7 @@ class Session:
     """A session with these hits, not known at the first so many questions."""
 
     left_out = ()
+    gone: Collection[int] = ()
 
     def __init__(self, hits: Sequence[int], unknown: int = 0) -> None:
         self._hits, self.unknown, self.asked = hits, unknown, 0
@@ -97,23 +98,25 @@ def _by_file(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_silent_attach_point_has_a_line_at_the_end(hits: Sequence[int], lines: list[str]) -> None:
     found, _, said = silence(hits)
     rendered: Any = Rendered()
-    assert said_of(found.closing(Outcome(0, Loss(), sum(hits), 1), rendered.silent, ())) == lines
+    assert said_of(found.closing(Outcome(0, Loss(), sum(hits), 1), rendered.silent)) == lines
     assert [name for name, _ in rendered.told] == [NAMES[at] for at, number in enumerate(hits) if not number]
     assert said == []
 
 
 def test_those_that_the_guard_detached_are_passed_over() -> None:
     rendered: Any = Rendered()
-    assert said_of(silence((0, 3))[0].closing(Outcome(0, Loss(), 3, 1), rendered.silent, {0})) == []
+    found, session, _ = silence((0, 3))
+    session.gone = {0}
+    assert said_of(found.closing(Outcome(0, Loss(), 3, 1), rendered.silent)) == []
 
 
 def test_where_hits_are_not_known_nothing_is_invented(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracer.silence.silence.time.sleep", lambda seconds: None)
     rendered: Any = Rendered()
     found, session, _ = silence((0,), unknown=1 << 20)
-    assert said_of(found.closing(Outcome(0, Loss(), -1, 1), rendered.silent, ())) == []
+    assert said_of(found.closing(Outcome(0, Loss(), -1, 1), rendered.silent)) == []
     found, session, _ = silence((0,), unknown=3)
-    assert said_of(found.closing(Outcome(0, Loss(), 0, 1), rendered.silent, ())) == [
+    assert said_of(found.closing(Outcome(0, Loss(), 0, 1), rendered.silent)) == [
         "no probe was hit: nobody runs /bin/a"
     ]
     assert session.asked == 4
@@ -134,7 +137,7 @@ def test_five_silent_seconds_are_explained_once(monkeypatch: pytest.MonkeyPatch)
     found.look()
     assert (session.asked, said) == (1, ["no hit in the first 5 s: nobody runs /bin/a"])
     rendered: Any = Rendered()
-    assert said_of(found.closing(Outcome(0, Loss(), 0, 1), rendered.silent, ())) == ["no probe was hit"]
+    assert said_of(found.closing(Outcome(0, Loss(), 0, 1), rendered.silent)) == ["no probe was hit"]
 
 
 def test_hits_that_come_after_five_silent_seconds_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +182,7 @@ def test_quiet_tells_only_why_there_is_no_answer(
     now[0] += 6
     found.look()
     rendered: Any = Rendered()
-    assert said_of(found.closing(Outcome(0, Loss(), sum(hits), 1), rendered.silent, ())) == lines
+    assert said_of(found.closing(Outcome(0, Loss(), sum(hits), 1), rendered.silent)) == lines
     told = [("uprobe:/bin/a:f", "nobody runs /bin/a"), ("uprobe:/bin/a:g", "nobody runs /bin/a")]
     assert (said, rendered.told) == ([], told if lines else [])
 
@@ -216,7 +219,7 @@ def test_more_than_three_for_one_reason_share_a_line(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(silence_reasons.Reasons, "of", lambda self, number: "nobody runs them")
     rendered: Any = Rendered()
-    lines = said_of(silence((0, 0, 5, 0, 0))[0].closing(Outcome(0, Loss(), 5, 1), rendered.silent, ()))
+    lines = said_of(silence((0, 0, 5, 0, 0))[0].closing(Outcome(0, Loss(), 5, 1), rendered.silent))
     named = "uprobe:/bin/a:f, uprobe:/bin/a:g, uprobe:/bin/b:i and 1 more"
     assert lines == [f"4 of 5 attach points were never hit ({named}): nobody runs them"]
 
@@ -236,7 +239,7 @@ def test_processes_that_start_meanwhile_do_not_tell_attach_points_apart(monkeypa
     rendered: Any = Rendered()
     found, session, _ = silence((0, 0, 1, 0, 0))
     session.unhit_sites = lambda: {2: [found._points[2].sites[0]]}  # type: ignore[method-assign]
-    found.closing(Outcome(0, Loss(), 1, 1), rendered.silent, ())
+    found.closing(Outcome(0, Loss(), 1, 1), rendered.silent)
     assert len(processes) == 2
     assert len({reason for _, reason in rendered.told}) == 2  # that of each file
 
@@ -246,7 +249,7 @@ def test_of_followed_processes_the_hits_of_others_do_not_count() -> None:
     found._target = Target(1, follow=True)
     session.hits = lambda: 0  # type: ignore[method-assign]
     rendered: Any = Rendered()
-    assert said_of(found.closing(Outcome(0, Loss(), 0, 1), rendered.silent, ())) == [
+    assert said_of(found.closing(Outcome(0, Loss(), 0, 1), rendered.silent)) == [
         "no probe was hit: nobody runs /bin/a"
     ]
 

@@ -74,9 +74,9 @@ class BccSession:
         pid = self._pid = target.pid if self._followed is None else None
         multi = self._multi = trials.has_multi(pid is not None)
         self._attachments = Attachments(pid, multi, target.program is not None)
+        self.gone: set[int] = set()
         self._nested: Nested | None = None
         self._costs: HitCosts | None = None
-        self._gone: set[int] = set()
         self._own_returns: list[int] = []
         self._detached = False
         self._exited = False
@@ -267,8 +267,8 @@ class BccSession:
     def detach_point(self, point: int) -> None:
         if self._nested is not None:
             self._lost_returns(self._nested)  # as far as calls are counted
-        self._gone.add(point)
-        self._attachments.detach_point(point, alone_of(self.plan, self._gone, (point,)))
+        self.gone.add(point)
+        self._attachments.detach_point(point, alone_of(self.plan, self.gone, (point,)))
 
     def close(self) -> None:
         """Detaches and lets go of everything; the kernel keeps nothing."""

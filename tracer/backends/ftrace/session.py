@@ -66,7 +66,7 @@ class FtraceSession:
         self._hits: EventHits | None = None
         self._costs: HitCosts | None = None
         self._attachment: Attachment | None = None
-        self._gone: set[int] = set()
+        self.gone: set[int] = set()
         self._dropped = 0
         self._detached = False
         self._left: str | None = None
@@ -107,12 +107,13 @@ class FtraceSession:
         attachment = self._attachment
         if attachment is None or self._clauses.exited:
             return
-        self._look_after()
         reader = attachment.reader
         if reader is None:
             # Counters do not use a ring: only the run loop's own descriptors can end the wait.
+            self._look_after()
             attachment.follow_exec()
-            attachment.wait(self._around.wake(), timeout_s)
+            waited_s = timeout_s if self._waits is None else self._waits.wait_s(timeout_s)
+            attachment.wait(self._around.wake(), waited_s)
             return
         deadline = time.monotonic() + timeout_s
         told = False
@@ -120,6 +121,7 @@ class FtraceSession:
         if timeout_s <= 0:
             reader.collect()  # what the first round found is released by the second
         while True:
+            self._look_after()
             attachment.follow_exec()
             attachment.fit_copies()
             attachment.fit_beside(self._loss.crowded)
@@ -133,9 +135,19 @@ class FtraceSession:
             reader.collect()
 
     def _look_after(self) -> None:
-        """Whether the process has got memory that no fetch may wait for."""
-        if self._waits is not None and (said := self._waits.look(self.detach_point)) is not None:
+        """Whether a process has got memory that no fetch may wait for, or a thread waits."""
+        if self._waits is not None and (said := self._waits.look(self._detach_soon, self._around.waits)) is not None:
             self.missed += (said,)
+
+    def _detach_soon(self, point: int) -> None:
+        """Others may hold the lock that this needs, and wait for the thread that hangs."""
+        assert self._definitions is not None
+        watcher = self._definitions.watcher
+        before, watcher.patience_s = watcher.patience_s, AT_ONCE_S
+        try:
+            self.detach_point(point, at_once=True)
+        finally:
+            watcher.patience_s = before
 
     def detach(self) -> None:
         """Stops all descriptors."""
@@ -228,20 +240,20 @@ class FtraceSession:
             self._costs = HitCosts()
         return self._costs.of(points(self._program.plan)[point].sites, sample_type)
 
-    def detach_point(self, point: int) -> None:
+    def detach_point(self, point: int, at_once: bool = False) -> None:
         assert self._hits is not None and self._attachment is not None
         if self._nested is not None:
             self._lost_returns(self._nested)  # as far as calls are counted
-        self._gone.add(point)
-        ended = [*self._hits.ended_by(self._gone)]
+        self.gone.add(point)
+        ended = [*self._hits.ended_by(self.gone)]
         for number, event in ended:
             if number is not None:
-                self._attachment.drop(number)
+                self._attachment.drop(number, at_once)
             elif self._triggers is not None:
                 self._triggers.drop(event, self._maps)
         if self._definitions is not None:
             of = {number for _, event in ended for number in event.points}
-            self._definitions.watcher.check(alone_of(self._program.plan, self._gone, of))
+            self._definitions.watcher.check(alone_of(self._program.plan, self.gone, of))
 
     def close(self) -> None:
         """Undoes everything, newest first."""
@@ -262,7 +274,7 @@ class FtraceSession:
 
     def _attach(self, stop: Callable[[], bool]) -> int:
         raise_limits()
-        self._waits = Waits(self._program.events, self._target)
+        self._waits = Waits(self._program, self._target)
         self._waits.refuse(self._typed.source)
         self._definitions = definitions = Definitions()
         definitions.watcher.waits = self._around.waits
@@ -288,6 +300,7 @@ class FtraceSession:
         if self._triggers is not None:
             self._triggers.start()
         definitions.in_use()
+        self._waits.begin(self._target.pid is None or attachment.traps_others)
         self._hits = EventHits(self._program.plan, definitions, attachment, opened, triggered)
         self.details = (*where_lines([*opened, *triggered]), *attachment.details)
         sites = [place.site for event in self._program.events for place in event.places]
@@ -367,7 +380,7 @@ class FtraceSession:
         if not self._program.plan.separate_points or len(event.points) == 1:
             return clause
         point = next((place.points[number] for place in event.places if place.branch == branch), -1)
-        gone = self._gone
+        gone = self.gone
         return lambda hit: None if point in gone else clause(hit)
 
 

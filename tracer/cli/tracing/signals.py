@@ -7,12 +7,14 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tracer import errors
 
 if TYPE_CHECKING:
+    from tracer.plan.model import Plan
     from tracer.tracing.loop import Controls
 
 _AT_ONCE_S = 0.5
@@ -67,3 +69,15 @@ class Signals:
 
     def _print(self, number: int, frame: FrameType | None) -> None:
         self._controls.print_maps = True
+
+
+def looked_after(plan: Plan) -> AbstractContextManager[object]:
+    """As long as it lasts, it is said who holds tracer up in the kernel, where no signal reaches it."""
+    if not plan.probes:
+        return nullcontext()
+    from tracer.tracing.locked import Locked
+
+    def say(line: str) -> None:
+        os.write(2, f"tracer: {line}\n".encode())
+
+    return Locked(say)

@@ -7,7 +7,8 @@ raised, to one for each breakpoint that the process has; and after it the bytes 
 stayed is attached once more and removed. It stays then where another tracer has a probe there, or where the kernel
 fails again, which its log says with the number of the process that asked.
 
-Memory is read and written in a process beside, which is left behind where a page does not come. All of it has a bound.
+Memory is read and written through the door that waits for no page that may never come, and in a process beside, which
+is left behind where something else takes long. All of it has a bound.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from typing import TYPE_CHECKING, Any
 from tracer.dataclass import NamedTuple
 from tracer.host.polling import readable
 from tracer.opening import opened
-from tracer.resolve.processes.stat import directory, named, pids
+from tracer.resolve.processes.memory import open_memory, open_pages, read, write
+from tracer.resolve.processes.named import named
+from tracer.resolve.processes.stat import directory, pids
 
 if TYPE_CHECKING:
     from tracer.probes.site import Site
@@ -258,7 +261,7 @@ class _Memory:
         """`maps` is the text of its /proc/PID/maps, and each inode stands beside how it is found there."""
         self.pid = pid
         self._every: list[_Mapped] = []
-        self._fd = -1
+        self._fd = self._pages = -1
         self._files: dict[int, int] = {}
         for line in maps.splitlines():
             for mark, inode in inodes:
@@ -270,11 +273,12 @@ class _Memory:
 
     def __enter__(self) -> _Memory:
         with suppress(OSError):
-            self._fd = os.open(f"{directory(self.pid)}/mem", os.O_RDWR | os.O_CLOEXEC)
+            self._fd = open_memory(self.pid, write=True)
+            self._pages = open_pages(self._fd)
         return self
 
     def __exit__(self, *error: object) -> None:
-        for fd in (self._fd, *self._files.values()):
+        for fd in (self._fd, self._pages, *self._files.values()):
             if fd >= 0:
                 os.close(fd)
 
@@ -291,7 +295,7 @@ class _Memory:
         for address, needed in self.needed(spots).items():
             if self.number(address) < needed:
                 with suppress(OSError):
-                    os.pwrite(self._fd, needed.to_bytes(2, "little"), address)
+                    write(self._fd, needed.to_bytes(2, "little"), address, self._pages)
 
     def lacks(self, spots: Sequence[Spot]) -> bool:
         """Whether the kernel cannot take all of their breakpoints out."""
@@ -325,9 +329,9 @@ class _Memory:
         return (value ^ _NEGATIVE) - _NEGATIVE if len(data) == 2 else _MOST
 
     def read(self, address: int, size: int) -> bytes:
-        """The one place that reads a process's memory here; nothing where there is none."""
+        """The one place that reads a process's memory here; nothing where there is none, or it may never come."""
         try:
-            return os.pread(self._fd, size, address) if self._fd >= 0 else b""
+            return read(self._fd, size, address, self._pages) if self._pages >= 0 else b""
         except OSError:
             return b""
 

@@ -10,64 +10,181 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
-from tracer.errors import printable
+from tracer.dataclass import dataclass
+from tracer.errors import TracerError, printable
+from tracer.resolve.processes.maps import mappings
+from tracer.resolve.processes.unserved import mounts_of_others
 
-_LONGEST_S = 1.0
-_HANDLER = "uprobe_notify_resume"
-"""Calls every handler of a user probe, those of BPF programs too."""
-_ASLEEP = ("D", "S", "I")
+_LONGEST_S, _SETTLES_S, _ROUNDS = 1.0, 0.1, 16
+_HANDLERS = frozenset(
+    ("uprobe_notify_resume", "handle_syscall_uprobe", "uprobe_handle_trampoline", "__x64_sys_uretprobe")
+)
+"""They call the handlers of user probes, those of BPF programs too: at a trap, or in a system call (6.11, 6.18)."""
+_IDLE = {
+    "0", "__do_sys_pause", "__skb_wait_for_more_packets", "anon_pipe_read", "do_epoll_wait", "do_select",
+    "do_signal_stop", "do_sigtimedwait", "do_sys_poll", "do_wait", "ep_poll", "futex_do_wait", "futex_wait_queue",
+    "futex_wait_queue_me", "hrtimer_nanosleep", "inet_csk_accept", "irq_thread", "kthread_worker_fn", "pipe_read",
+    "pipe_wait", "poll_schedule_timeout", "ptrace_stop", "rescuer_thread", "sigsuspend", "smpboot_thread_fn",
+    "unix_stream_data_wait", "unix_stream_read_generic", "wait_woken", "worker_thread",
+}  # fmt: skip
+"""Where most threads sleep, and none in a handler: no more is read of these."""
 _PAGES = {
     "handle_userfault": "a page that the owner of a userfaultfd has to supply",
     "fuse_": "a page of a file whose FUSE file system does not answer",
     "nfs_": "a page of a file whose NFS server does not answer",
 }
 """By how the name of a function on the kernel's stack begins."""
+_CONNECTIONS = "/sys/fs/fuse/connections"
+
+_SWEEP_S, _STAYS_S = 1.0, 1.0
+"""How often all threads are looked at, and how long one has slept in a handler of which that is told."""
+_SHARE, _LEAST_S, _MOST_S, _PIECE = 50, 0.002, 0.02, 16
+"""One part of so many of the time goes into looks; how long one may take, and after how many threads that is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A thread that sleeps in a handler: where, and what frees it, in words. `switches` tells one sleep from another;
+    `address` is where the thread is in its program, 0 where that is not known.
+    """
+
+    pid: int
+    thread: int
+    words: str
+    switches: str
+    address: int
 
 
 def holder() -> str | None:
-    """The first thread that sleeps in a handler, where it sleeps, and what frees it, in words; None where none does, or
-    /proc does not say so.
+    """The words on the first thread that sleeps in a handler; None where none does, or /proc does not say so."""
+    held = next(_held_of(None, time.monotonic() + _LONGEST_S), None)
+    return None if held is None else held.words
+
+
+def settle() -> None:
+    """Returns once no thread stays in a handler, as far as that can be seen. Where they only come and go, as on a busy
+    machine, the kernel waits for less than that.
     """
-    until = time.monotonic() + _LONGEST_S
-    for pid, thread in _threads():
+    for _ in range(_ROUNDS):
+        held = next(_held_of(None, time.monotonic() + _SETTLES_S), None)
+        if held is None:
+            return
+        pause = 0.001
+        while (now := _held(held.pid, held.thread)) is not None and now.switches == held.switches:
+            time.sleep(pause)
+            pause = min(2 * pause, 0.1)
+
+
+class Patrol:
+    """Looks for threads that stay in a handler: of a process, or (None) of all, some of them at each look."""
+
+    def __init__(self, pid: int | None) -> None:
+        self._pid = pid
+        self._threads: Iterator[tuple[int, int]] | None = None
+        self._next = self._last = time.monotonic()
+        self._seen: dict[tuple[int, int], tuple[str, float]] = {}
+        self._told: set[tuple[int, int, str]] = set()
+
+    def look(self) -> Held | None:
+        """A thread that has slept in a handler for a second; each sleep is told once."""
+        now = time.monotonic()
+        for (pid, thread), (switches, since) in list(self._seen.items()):
+            if now < since + _STAYS_S:
+                continue
+            del self._seen[pid, thread]
+            held = _held(pid, thread)
+            if held is not None and held.switches == switches:
+                self._told.add((pid, thread, switches))
+                return held
+        until, self._last = now + min(max((now - self._last) / _SHARE, _LEAST_S), _MOST_S), now
+        while True:
+            if self._threads is None:
+                if now < self._next:
+                    return None
+                self._threads, self._next = _threads(self._pid), now + _SWEEP_S
+            for _ in range(_PIECE):
+                each = next(self._threads, None)
+                if each is None:
+                    self._threads = None
+                    return None
+                held = _held(*each)
+                if held is not None and (*each, held.switches) not in self._told:
+                    self._seen.setdefault(each, (held.switches, now))
+            now = time.monotonic()
+            if now > until:
+                return None
+
+
+def _held_of(only: int | None, until: float) -> Iterator[Held]:
+    for pid, thread in _threads(only):
         if time.monotonic() > until:
-            return None
-        directory = f"/proc/{pid}/task/{thread}"
-        where = _read(f"{directory}/wchan")
-        if where in ("", "0"):
-            continue  # it runs
-        functions = [line.split()[-1].partition("+")[0] for line in _read(f"{directory}/stack").splitlines() if line]
-        if _HANDLER not in functions:
-            continue
-        name = printable(_read(f"{directory}/comm").rstrip("\n"))
-        page = next((text for begin, text in _PAGES.items() if any(each.startswith(begin) for each in functions)), "")
-        waits = f"waits for {page}, in {where}" if page else f"sleeps in {where}"
-        which = f"process {pid} ({name})" if pid == thread else f"thread {thread} ({name}) of process {pid}"
-        return f"{which} is in a probe and {waits}: kill -9 {pid} frees it"
-    return None
+            return
+        if (held := _held(pid, thread)) is not None:
+            yield held
 
 
-def _threads() -> Iterator[tuple[int, int]]:
-    """Those that sleep."""
+def _held(pid: int, thread: int) -> Held | None:
+    directory = f"/proc/{pid}/task/{thread}"
+    where = _read(f"{directory}/wchan")
+    if not where or where.partition(".")[0] in _IDLE:
+        return None  # it runs, has ended, or has nothing to do
+    functions = [line.split()[-1].partition("+")[0] for line in _read(f"{directory}/stack").splitlines() if line]
+    if _HANDLERS.isdisjoint(functions):
+        return None
+    name = printable(_read(f"{directory}/comm").rstrip("\n"))
+    page = next((text for begin, text in _PAGES.items() if any(each.startswith(begin) for each in functions)), "")
+    waits = f"waits for {page}, in {where}" if page else f"sleeps in {where}"
+    which = f"process {pid} ({name})" if pid == thread else f"thread {thread} ({name}) of process {pid}"
+    words = f"{which} is in a probe and {waits}: {_freed(pid, functions)}"
+    switches = _read(f"{directory}/status").partition("\nvoluntary_ctxt_switches:")[2]
+    place = _read(f"{directory}/syscall").split()
+    trapped = len(place) == 3 and place[0] == "-1"  # in no system call: the stack pointer and the address follow
+    return Held(pid, thread, words, switches, int(place[2], 16) if trapped else 0)
+
+
+def _freed(pid: int, functions: Sequence[str]) -> str:
+    """What frees a thread that has these on the kernel's stack. A request that a FUSE server has read is waited for
+    whatever comes (request_wait_answer).
+    """
+    if "request_wait_answer" not in functions:
+        return f"kill -9 {pid} frees it"
+    mounts: dict[str, int] = {}
+    with suppress(OSError, TracerError):
+        found = [each for each in mounts_of_others(f"/proc/{pid}/mountinfo") if each[0].startswith("fuse")]
+        mapped = {each.file[0] for each in mappings(pid) if each.file is not None} if len(found) > 1 else set()
+        mounts = {
+            printable(place): device
+            for _, place, device in found
+            if len(found) == 1 or f"{os.major(device):02x}:{os.minor(device):02x}" in mapped
+        }
+    served = " or ".join(sorted(mounts)) or "that file system"
+    aborts = [f"{_CONNECTIONS}/{os.minor(device)}/abort" for device in mounts.values()]
+    ways = [f", or: echo 1 > {abort}" for abort in aborts if os.path.exists(abort)]
+    return f"kill -9 does not free it, the end of what serves {served} does{''.join(ways)}"
+
+
+def _threads(only: int | None) -> Iterator[tuple[int, int]]:
+    """Those of a process, or of all but our own."""
     own = os.getpid()
-    for name in os.listdir("/proc"):
+    for name in os.listdir("/proc") if only is None else [str(only)]:
         if not name.isdigit() or int(name) == own:
             continue
-        try:
-            threads = os.listdir(f"/proc/{name}/task")
-        except OSError:
-            continue
-        for thread in threads:
-            state = _read(f"/proc/{name}/task/{thread}/stat").rpartition(")")[2].split()
-            if state and state[0] in _ASLEEP:
+        with suppress(OSError):
+            for thread in os.listdir(f"/proc/{name}/task"):
                 yield int(name), int(thread)
 
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return ""
+    try:
+        return os.read(descriptor, 1 << 14).decode(errors="replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)

@@ -158,16 +158,19 @@ class Watcher:
             found, _ = self._ask("check", None if sites is None else spots_of(sites))
             self.left = told(found) or self.left
 
-    def open(self, calls: Sequence[Call], passing: Sequence[int] = (), together: bool = False) -> list[int]:
+    def open(
+        self, calls: Sequence[Call], passing: Sequence[int] = (), together: bool = False, last: bool = False
+    ) -> list[int]:
         """Makes calls, in that order or all `together`; returns for each the descriptor, or the errno as a negative
-        number. In order, none is made after the first that fails with another errno than those to pass over. Raises
-        `Gone`; and `OSError` where what it opened cannot be handed on. Then nothing stays open.
+        number. In order, none is made after the first that fails with another errno than those to pass over. `last`:
+        they are closed only once no thread stays in a probe. Raises `Gone`; and `OSError` where what it opened cannot
+        be handed on. Then nothing stays open.
         """
         found: list[int] = []
         try:
             for first in range(0, len(calls), MOST_DESCRIPTORS):
                 part = calls[first : first + MOST_DESCRIPTORS]
-                answer = self._open(part, passing, together)
+                answer = self._open(part, passing, together, last)
                 found += answer
                 if len(answer) < len(part):
                     break
@@ -176,9 +179,9 @@ class Watcher:
             raise
         return found
 
-    def _open(self, calls: Sequence[Call], passing: Sequence[int], together: bool) -> list[int]:
+    def _open(self, calls: Sequence[Call], passing: Sequence[int], together: bool, last: bool) -> list[int]:
         rows, ours = rows_of(calls)
-        answer, passed = self._ask("open", rows, tuple(passing), together, descriptors=ours)
+        answer, passed = self._ask("open", rows, tuple(passing), together, last, descriptors=ours)
         opened = [number for number in answer if number >= 0]
         if len(opened) != len(passed):
             for fd in passed:

@@ -9,7 +9,7 @@ import select
 import signal
 import time
 from _socket import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -77,6 +77,7 @@ def _say(path: str, text: bytes) -> None:
 def _serve(connection: socket, tracer: int) -> None:
     """Does what it is asked for until the tracer ends, then undoes what is left."""
     held: set[int] = set()
+    last: set[int] = set()
     left = locks = False
     steps: list[_Step] = []
     files: dict[bytes, int] = {}
@@ -102,14 +103,15 @@ def _serve(connection: socket, tracer: int) -> None:
                 locks = locks or kind == "hold"
                 if removal is not None and kind in ("close", "append"):
                     removal.prepare((*held, connection.fileno()))
-                _answer(connection, held, kind, words, passed)
+                _answer(connection, held, last, kind, words, passed)
     except Exception as error:  # the connection has broken, or this is a fault of ours: the undoing is left to do
         with suppress(OSError):
             send(connection, _said(error))
     if removal is not None:
         with suppress(Exception):
             removal.prepare((*held, connection.fileno()))
-    _together(_close, list(held))
+    _together(_close, list(held - last))
+    _close_last(held & last)
     held.clear()
     connection.close()  # before any wait for the tracer, which waits for this
     # A killed process's descriptors close one by one; its children get another parent only afterwards.
@@ -140,9 +142,21 @@ def _keep(files: dict[bytes, int], path: bytes) -> None:
             files[path] = to_append(path)
 
 
-def _answer(connection: socket, held: set[int], kind: str, words: list[Any], passed: list[int]) -> None:
+def _close_last(descriptors: Collection[int]) -> None:
+    """Waits here for threads that stay in a probe: the kernel would wait for them with a lock that everybody needs."""
+    if descriptors:
+        from tracer.kernel.workers.waiting import settle  # on ftrace alone, which has it already
+
+        settle()
+        for each in descriptors:
+            _close(each)
+
+
+def _answer(
+    connection: socket, held: set[int], last: set[int], kind: str, words: list[Any], passed: list[int]
+) -> None:
     if kind == "open":
-        rows, passing, together = words
+        rows, passing, together, is_last = words
         try:
             if together:
                 found = _together(lambda row: _open(row, passed, held), rows)
@@ -151,15 +165,20 @@ def _answer(connection: socket, held: set[int], kind: str, words: list[Any], pas
         finally:
             for fd in passed:
                 os.close(fd)
-        send(connection, found, [number for number in found if number >= 0])
+        opened = [number for number in found if number >= 0]
+        last.update(opened if is_last else ())
+        send(connection, found, opened)
     elif kind == "close":
         numbers, together = words
         held.difference_update(numbers)
+        at_once = [number for number in numbers if number not in last]
         if together:
-            _together(_close, numbers)
+            _together(_close, at_once)
         else:
-            for number in numbers:
+            for number in at_once:
                 _close(number)
+        _close_last(last.intersection(numbers))
+        last.difference_update(numbers)
         send(connection, 0)
     elif kind == "try":
         rows, file = words

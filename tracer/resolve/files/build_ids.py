@@ -107,7 +107,7 @@ def _unknown(wanted: str, target: Target) -> TracerError:
     else:
         hint = "start a program that uses it: tracer asks running processes; `file PATH` shows a file's build-id"
     if target.pid is not None:
-        from tracer.resolve.processes.stat import named
+        from tracer.resolve.processes.named import named
 
         return TracerError(f"{named(target.pid)} runs no file of build-id {wanted}", hint)
     if target.program is not None:

@@ -31,7 +31,7 @@ from tracer.resolve.elf.relocations import relocations
 from tracer.resolve.elf.symbol_table import Function, read_table
 from tracer.resolve.elf.symbols import unique_places
 from tracer.resolve.processes.maps import Mapping, mappings, path_of, root, users
-from tracer.resolve.processes.memory import open_memory, read
+from tracer.resolve.processes.memory import environment_of, open_memory, read
 from tracer.resolve.processes.stat import directory
 
 _OTHERS = 8
@@ -161,8 +161,7 @@ def _bias(elf: Elf, mapping: Mapping) -> int | None:
 def _tunables(pid: int) -> bytes | None:
     """The GLIBC_TUNABLES that the process started with; a unique value if they cannot be read."""
     try:
-        with open(f"{directory(pid)}/environ", "rb") as file:
-            return next((each for each in file.read().split(b"\0") if each.startswith(_TUNABLES)), b"")
+        return next((each for each in environment_of(pid).split(b"\0") if each.startswith(_TUNABLES)), b"")
     except OSError:
         return f"unknown of {pid}".encode()
 

@@ -10,13 +10,18 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import re
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tracer.resolve.processes.stat import directory
 
 _ENTRY = struct.Struct("=Q")
 _PRESENT, _WRITES_ARE_SERVED = 1 << 63, 1 << 57
 _MOST_S = 1.0
+_LONGEST = 8 << 20
+_OF_MEMORY = re.compile(rb"/proc/(\d+)(?:/task/\d+)?/(cmdline|environ)")
 
 
 def open_memory(pid: int, write: bool = False) -> int:
@@ -24,23 +29,76 @@ def open_memory(pid: int, write: bool = False) -> int:
     return os.open(f"{directory(pid)}/mem", (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC)
 
 
-def read(memory: int, size: int, address: int) -> bytes:
+def open_pages(memory: int) -> int:
+    """What `read` and `write` look into first: who reads often opens it once. Raises `OSError`."""
+    return os.open(f"{_home(memory)}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def read(memory: int, size: int, address: int, pages: int | None = None) -> bytes:
     """As many bytes as are there. Raises `OSError`: EAGAIN where a page may never come."""
-    _check(memory, size, address, _PRESENT)
+    _check(memory, size, address, _PRESENT, pages)
     return os.pread(memory, size, address)
 
 
-def write(memory: int, data: bytes, address: int) -> None:
+def write(memory: int, data: bytes, address: int, pages: int | None = None) -> None:
     """Writes them. Raises `OSError`: EAGAIN where a page may never come, or a userfaultfd is asked about writes."""
-    _check(memory, len(data), address, _PRESENT | _WRITES_ARE_SERVED)
+    _check(memory, len(data), address, _PRESENT | _WRITES_ARE_SERVED, pages)
     os.pwrite(memory, data, address)
 
 
-def _check(memory: int, size: int, address: int, asked: int) -> None:
-    home = os.path.dirname(os.readlink(f"/proc/self/fd/{memory}"))
+def words_of(pid: int) -> bytes:
+    """The words of its command line, each with a NUL after it, or the title that it has written there. Raises
+    `OSError`, as `read` does: /proc/PID/cmdline would wait.
+    """
+    begin, end, next_begin, next_end = _text_areas(pid)
+    with _opened(pid) as memory:
+        text = read(memory, min(end - begin, _LONGEST), begin)
+        if text[-1:] in (b"\0", b"") or next_begin != end:
+            return text
+        # A title that is longer than the words were goes on over the environment.
+        rest = read(memory, min(next_end - next_begin, mmap.PAGESIZE), next_begin)
+    return (text + rest).partition(b"\0")[0] + b"\0"
+
+
+def environment_of(pid: int) -> bytes:
+    """The variables that it began with, as far as it has not written there; see `words_of`."""
+    _, _, begin, end = _text_areas(pid)
+    with _opened(pid) as memory:
+        return read(memory, min(end - begin, _LONGEST), begin)
+
+
+def content_of(path: bytes) -> bytes | None:
+    """What one of these files of /proc holds; None of every other file. Raises `OSError`, as `read` does."""
+    found = _OF_MEMORY.fullmatch(os.path.realpath(path))
+    if found is None:
+        return None
+    return (words_of if found[2] == b"cmdline" else environment_of)(int(found[1]))
+
+
+def _text_areas(pid: int) -> tuple[int, int, int, int]:
+    with open(f"{directory(pid)}/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    arguments, after, environment, end = map(int, fields[45:49])  # arg_start and the three that follow it in proc(5)
+    return arguments, max(after, arguments), environment, max(end, environment)
+
+
+@contextmanager
+def _opened(pid: int) -> Iterator[int]:
+    memory = open_memory(pid)
+    try:
+        yield memory
+    finally:
+        os.close(memory)
+
+
+def _home(memory: int) -> str:
+    return os.path.dirname(os.readlink(f"/proc/self/fd/{memory}"))
+
+
+def _check(memory: int, size: int, address: int, asked: int, pages: int | None) -> None:
     first, last = address // mmap.PAGESIZE, (address + max(size, 1) - 1) // mmap.PAGESIZE
     try:
-        pagemap = os.open(f"{home}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+        pagemap = open_pages(memory) if pages is None else pages
     except OSError:
         return  # it has ended, and reads nothing
     try:
@@ -48,10 +106,11 @@ def _check(memory: int, size: int, address: int, asked: int) -> None:
     except (OSError, OverflowError):
         return  # no address of a process
     finally:
-        os.close(pagemap)
+        if pages is None:
+            os.close(pagemap)
     if len(entries) % _ENTRY.size == 0 and all(each & asked == _PRESENT for (each,) in _ENTRY.iter_unpack(entries)):
         return
     from tracer.resolve.processes.unserved import unserved_at
 
-    if unserved_at(home, _MOST_S).what is not None:
+    if unserved_at(_home(memory), _MOST_S).what is not None:
         raise OSError(errno.EAGAIN, "its page has to come from another process or machine")

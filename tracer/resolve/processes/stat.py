@@ -1,7 +1,7 @@
 """Which processes and threads there are, and what /proc/PID/stat tells of one. Source: proc(5).
 
 Read here and not by psutil, which takes 30 ms to import at each start and tells neither a thread's numbers nor the
-flags and the exact start of a process. It is asked for the names in an error.
+flags and the exact start of a process. Its names may wait for a page of the process.
 """
 
 from __future__ import annotations
@@ -139,18 +139,3 @@ def check_numbers() -> None:
 def gone(pid: int) -> TracerError:
     """The error for a process that does not exist."""
     return TracerError(f"there is no process {pid}", "it may have ended; `pgrep -a NAME` lists those that run")
-
-
-def named(pid: int) -> str:
-    """A process in an error: its number and its name."""
-    from tracer.errors import printable
-
-    try:
-        import psutil
-    except ImportError:  # a worker's interpreter loads nothing of others
-        return f"process {pid}"
-
-    try:
-        return f"process {pid} ({printable(psutil.Process(pid).name())})"
-    except psutil.Error:
-        return f"process {pid}"

@@ -41,27 +41,29 @@ def unserved_at(home: str, most_s: float) -> Found:
     begun = time.monotonic()
     what, whole = None, True
     try:
-        kinds = _kinds(f"{home}/mountinfo")
+        kinds = {device: kind for kind, _, device in mounts_of_others(f"{home}/mountinfo")}
         what, whole = _look(f"{home}/smaps", kinds, begun + most_s)
     except OSError:
         pass
     return Found(what, time.monotonic() - begun, whole)
 
 
-def _kinds(path: str) -> dict[tuple[int, int], str]:
-    """The file systems that others serve, by the device that their files have in maps."""
-    found = {}
+def mounts_of_others(path: str) -> list[tuple[str, str, int]]:
+    """The file systems that others serve: the kind, the place, and the device that their files have in maps; `path` is
+    of a mountinfo. Raises `OSError`.
+    """
+    found = []
     with open(path, "rb") as lines:
         for line in lines:
             head, _, tail = line.decode(errors="replace").partition(" - ")
             kind = tail.split(" ", 1)[0]
             if kind in KINDS or kind.startswith("fuse."):
-                major, minor = head.split(" ", 3)[2].split(":")
-                found[int(major), int(minor)] = kind
+                _, _, device, _, place = head.split(" ")[:5]
+                found.append((kind, place, os.makedev(*map(int, device.split(":")))))
     return found
 
 
-def _look(path: str, kinds: dict[tuple[int, int], str], until: float) -> tuple[str | None, bool]:
+def _look(path: str, kinds: dict[int, str], until: float) -> tuple[str | None, bool]:
     rest = b""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -80,10 +82,10 @@ def _look(path: str, kinds: dict[tuple[int, int], str], until: float) -> tuple[s
     return None, True
 
 
-def _kind(line: bytes, kinds: dict[tuple[int, int], str]) -> str | None:
+def _kind(line: bytes, kinds: dict[int, str]) -> str | None:
     """The file system of a mapping that its line is of, if others serve it and it can be read."""
     fields = line.split(None, 5)
     if len(fields) < 5 or fields[1][:1] != b"r" or b"-" not in fields[0]:
         return None
     major, _, minor = fields[3].partition(b":")
-    return kinds.get((int(major, 16), int(minor, 16)))
+    return kinds.get(os.makedev(int(major, 16), int(minor, 16)))

@@ -11,27 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import tracer
-from tests.harness.cli import read_line, target, until
+from tests.harness.cli import read_line, target, tracer, until
 from tests.targets.build import build
-from tracer.resolve.processes.memory import open_memory, read, write
-
-_FOLDER = Path(tracer.__file__).parent
-_DOOR = "resolve/processes/memory.py"
-_OWN = "resolve/symbols/modules.py"
-"""Reads tracer's own memory."""
-_LEFT_BEHIND = "kernel/workers/removal.py"
-"""Does so in a process that nobody waits for longer than some seconds."""
-
-
-def test_nobody_else_opens_the_memory_of_a_process() -> None:
-    opening = re.compile(r"open\(.*(?:/mem\b|\"mem\")|process_vm_(?:read|write)v\(|PTRACE_(?:PEEK|POKE)")
-    found = {
-        str(path.relative_to(_FOLDER))
-        for path in _FOLDER.rglob("*.py")
-        if opening.search(path.read_text())
-    }
-    assert found == {_DOOR, _OWN, _LEFT_BEHIND}
+from tracer.resolve.processes.memory import content_of, environment_of, open_memory, read, words_of, write
+from tracer.resolve.processes.named import named
 
 
 def test_memory_of_a_process_is_read_and_written() -> None:
@@ -72,3 +55,41 @@ def test_a_page_that_never_comes_is_not_waited_for() -> None:
             assert raised.value.errno == errno.EAGAIN
         assert time.monotonic() - begun < 3
         os.close(memory)
+
+
+@pytest.mark.parametrize(
+    ("words", "env"),
+    [
+        (["sleep", "9"], {"A": "1", "B": ""}),
+        (["sleep", "9" * 5000], {}),
+        (["perl", "-e", "$0 = 'short'; print 1; sleep 9"], {"A": "1"}),
+        (["perl", "-e", "$0 = 'long' x 60; $| = 1; print 1; sleep 9"], {"A": "1" * 999, "B": "2"}),
+    ],
+)
+def test_words_and_variables_are_what_proc_shows(words: list[str], env: dict[str, str]) -> None:
+    with subprocess.Popen(words, env=env, stdout=subprocess.PIPE) as process:
+        try:
+            time.sleep(0.2)
+            shown = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            assert (words_of(process.pid), shown != b"") == (shown, True)
+            assert environment_of(process.pid) == Path(f"/proc/{process.pid}/environ").read_bytes()
+            task = f"/proc/{process.pid}/task/{process.pid}/cmdline".encode()
+            assert (content_of(task), content_of(b"/proc/version")) == (shown, None)
+        finally:
+            process.kill()
+
+
+@pytest.mark.live
+def test_words_on_a_page_that_never_comes_are_not_waited_for() -> None:
+    with target(build("unserved"), "words", "w" * 20_000, env={"X": "x" * 20_000}) as process:
+        assert read_line(process) == "ready"
+        begun = time.monotonic()
+        for of in (words_of, environment_of):
+            with pytest.raises(OSError) as raised:
+                of(process.pid)
+            assert raised.value.errno == errno.EAGAIN
+        assert named(process.pid) == f"process {process.pid} (unserved)"
+        done = tracer("-q", "-e", f'BEGIN {{ cat("/proc/{process.pid}/cmdline"); exit(); }}', timeout=9)
+        why = "its page has to come from another process or machine"
+        assert done.err == f"ERROR: failed to open file '/proc/{process.pid}/cmdline' ({why})\n"
+        assert time.monotonic() - begun < 9

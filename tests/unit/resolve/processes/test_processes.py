@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from tests.unit.resolve.conftest import Build
 from tracer.errors import TracerError
 from tracer.resolve.processes import maps
 from tracer.resolve.processes.maps import executable_files, mappings, root, within
-from tracer.resolve.processes.stat import named
+from tracer.resolve.processes.named import named
 
 SLEEPS_C = '#include <unistd.h>\nint main(void) { write(1, "x", 1); for (;;) pause(); }\n'
 
@@ -121,10 +120,16 @@ def test_a_process_behind_chroot_is_seen_through_its_root(build: Build, tmp_path
             process.kill()
 
 
-def test_without_psutil_a_process_is_called_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a worker's interpreter, which has no packages of others."""
-    monkeypatch.setitem(sys.modules, "psutil", None)
-    assert named(1) == "process 1"
+def test_a_process_is_called_by_its_number_and_its_whole_name(tmp_path: Path) -> None:
+    path = tmp_path / "a-name-that-is-long-for-the-kernel"
+    shutil.copy("/bin/sleep", path)
+    with subprocess.Popen([path, "9"]) as process:
+        try:
+            time.sleep(0.1)
+            assert named(process.pid) == f"process {process.pid} (a-name-that-is-long-for-the-kernel)"
+        finally:
+            process.kill()
+    assert named(process.pid) == f"process {process.pid}"
 
 
 def test_who_may_not_read_a_memory_map_is_told_to_be_root_only_where_he_is_not() -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from tracer.backends.bcc.attach.main_thread import EXECED, MainThread
 from tracer.errors import TracerError
-from tracer.kernel.bpf import link_uprobes, program_load
+from tracer.kernel.bpf import NOTHING, link_uprobes, program_load
 from tracer.kernel.trials.instructions import Spot, place_of
 from tracer.kernel.workers.watcher import Gone, Watcher
 from tracer.plan.model import Plan
@@ -24,7 +24,6 @@ SITES_A_LINK = 65536
 """
 
 _NO_LINKS = "the kernel has no links for that (Linux 6.6)"
-_NOTHING = bytes.fromhex("b700000000000000" "9500000000000000")  # r0 = 0; exit
 
 
 class Anchors:
@@ -102,7 +101,7 @@ class Anchors:
         try:
             if not self._multi:
                 raise OSError(0, _NO_LINKS)
-            program = program_load(_NOTHING, "tracer_anchor", multi=True)
+            program = program_load(NOTHING, "tracer_anchor", multi=True)
             try:
                 for number, point in enumerate(points(self._plan)):
                     if number in held:

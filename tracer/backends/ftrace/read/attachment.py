@@ -89,6 +89,7 @@ class Attachment:
             scoped = not takes_descriptors(target.program) and (command or not self._follow)
             self.descriptors = self._opener.open(openings, self._pid, scoped)
             self._undo.callback(self.descriptors.close)
+            self.descriptors.keepers = self._opener.keep(openings)
         except BaseException:
             self._undo.close()
             raise
@@ -209,10 +210,13 @@ class Attachment:
         self._openings[copy.number] = opening
         return True
 
-    def drop(self, number: int) -> None:
-        """Ends one event with those beside it, and does not open it anew after an exec."""
+    def drop(self, number: int, at_once: bool = False) -> None:
+        """Ends one event with those beside it, and does not open it anew after an exec. `at_once`: see `stop_reads`."""
         beside = enumerate(self.beside, self._proper)
-        for each in (number, *(at for at, one in beside if one.number == number)):
+        numbers = [number, *(at for at, one in beside if one.number == number)]
+        for each in numbers if at_once else ():
+            self.descriptors.stop_reads(each)
+        for each in numbers:
             self.descriptors.drop(each)
             self._dropped.append(each)
 

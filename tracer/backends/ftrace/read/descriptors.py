@@ -27,11 +27,12 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, field, replace
 from tracer.errors import WANTING, TracerError
-from tracer.kernel import perf
+from tracer.kernel import bpf, perf
 from tracer.kernel.disabled import is_disabled
 from tracer.kernel.limits import COLLISION, ONE_SEMAPHORE, allowed_descriptors, check_room
 from tracer.kernel.syscall import Call
@@ -41,7 +42,7 @@ from tracer.resolve.processes.stat import threads_of
 if TYPE_CHECKING:
     from tracer.kernel.workers.watcher import Watcher
 
-_ATTEMPTS = 6
+_ATTEMPTS, _KEPT = 6, 256
 _ANCHOR = -2
 """In place of the CPU of an anchor."""
 
@@ -67,7 +68,8 @@ class Descriptors:
     `scoped` where they are those of one process's threads; `filtered` tells for each event whether its filter was
     taken, `sampled` whether it was not merely counted, `early` whether it is enabled before others.
     `before` is what replaced descriptors had seen, `doubles` how many of those hits others have seen too. `anchors` are
-    beside them, each with the number of its event. The `watcher` opened all of them, and closes them.
+    beside them, each with the number of its event. `keepers`, by event, keep it until all is closed (see
+    `Opener.keep`). The `watcher` opened all of them, and closes them.
     """
 
     watcher: Watcher
@@ -80,6 +82,7 @@ class Descriptors:
     before: list[tuple[int, int]] = field(default_factory=list)
     doubles: Counter[int] = field(default_factory=Counter)
     anchors: list[tuple[int, int]] = field(default_factory=list)
+    keepers: dict[int, int] = field(default_factory=dict)
     counts: list[tuple[int, int]] | None = None
 
     def enable(self) -> None:
@@ -123,6 +126,17 @@ class Descriptors:
         self.by_event[number] = fresh.by_event[0]
         self.watcher.close(fds)
 
+    def stop_reads(self, number: int) -> None:
+        """Nothing is read for an event any more, where there can be BPF programs: the kernel asks them before it reads.
+        It ends at once, while the breakpoints may stay for longer.
+        """
+        with suppress(OSError, KeyError):
+            program = bpf.program_load(bpf.NOTHING, "tracer_gate")
+            try:
+                perf.attach(self.keepers[number], program)
+            finally:
+                os.close(program)
+
     def drop(self, number: int) -> None:
         """Ends one event: it traps nobody any more, and its counts stay as they are."""
         fds = self.by_event[number]
@@ -154,9 +168,11 @@ class Descriptors:
     def close(self) -> None:
         """Closes all; a second call does nothing."""
         self.watcher.close([fd for fds in self.by_event for fd in fds] + [fd for _, fd in self.anchors])
+        self.watcher.close(self.keepers.values())
         for fds in self.by_event:
             fds.clear()
         self.anchors.clear()
+        self.keepers.clear()
 
     def _read(self, number: int) -> tuple[int, int]:
         hits, lost = self.before[number]
@@ -243,6 +259,19 @@ class Opener:
         opened = self._open_wide(openings)
         opened.check_pid = True
         return opened
+
+    def keep(self, openings: Sequence[Opening]) -> dict[int, int]:
+        """For each event one descriptor more, of a process that it does not trap. Where the last of an event is closed,
+        the kernel waits for all threads that are in a probe, and everybody who defines or opens one waits with it.
+        Where only this one is left, the breakpoints go at once, and nobody waits; it is closed in the end.
+        """
+        flags = perf.DISABLED | perf.ENABLE_ON_EXEC  # by the second no breakpoints are put into that process
+        calls = [
+            perf.event_call(perf.Attributes(perf.TYPE_TRACEPOINT, each.id, flags=flags), self.watcher.pid, -1)
+            for each in openings[:_KEPT]
+        ]
+        found = self.watcher.open(calls, passing=list(errno.errorcode), last=True)
+        return {number: fd for number, fd in enumerate(found) if fd >= 0}
 
     def _open_wide(self, openings: Sequence[Opening]) -> Descriptors:
         return self._open_all(openings, [(-1, 0)], scoped=False)

@@ -1,23 +1,30 @@
 """Fetches that may wait for a page that never comes.
 
-The kernel's fetches wait inside the kernel: the thread that is traced hangs there, and with it whoever attaches or
-removes a probe. So where one process is traced it is looked at, before and during the trace.
+The kernel's fetches wait inside the kernel: the thread that is traced hangs there, and with it whoever removes a probe.
+So the processes that are traced are looked at, before and during the trace, where they are known. And in all that run
+into the probes it is looked for a thread that hangs: what holds it is detached, so that no other follows it.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
-from tracer.backends.ftrace.program import Event
-from tracer.errors import Diagnostic, ProgramError, Source
+from tracer.backends.ftrace.program import Event, FtraceProgram
+from tracer.errors import Diagnostic, ProgramError, Source, TracerError
+from tracer.kernel.workers.waiting import Held, Patrol
 from tracer.lang.walk import attach_points
+from tracer.plan.points import points
 from tracer.probes.site import Target
-from tracer.resolve.processes.stat import named
+from tracer.resolve.processes.maps import mappings
+from tracer.resolve.processes.named import named
+from tracer.resolve.processes.stat import descendants, facts_of
 from tracer.resolve.processes.unserved import unserved
 
-_EVERY_S, _SHARE = 1.0, 20
-"""How often the process is looked at, and how much of tracer's time that takes at most: one part of so many."""
+_EVERY_S, _SHARE = 0.1, 50
+"""How often processes are looked at, and how much of tracer's time that takes at most: one part of so many."""
 _FIRST_S, _LATER_S = 2.0, 0.1
 _OWN = ("(%sp)", "(%bp)")
 """The stack, on which the program itself has just worked."""
@@ -33,12 +40,17 @@ def reads(event: Event) -> bool:
 
 
 class Waits:
-    """Looks after the process of a trace."""
+    """Looks after the processes of a trace."""
 
-    def __init__(self, events: Sequence[Event], target: Target) -> None:
-        self._events = [event for event in events if reads(event)]
+    def __init__(self, program: FtraceProgram, target: Target) -> None:
+        self._program = program
+        self._reading = [event for event in program.events if reads(event)]
+        self._events = self._reading
         self._pid = target.pid if target.pid is not None else target.child_pid
+        self._follow = target.follow
+        self._since = time.clock_gettime(time.CLOCK_BOOTTIME)
         self._due = 0.0
+        self._patrol: Patrol | None = None
 
     def refuse(self, source: Source) -> None:
         """Before the trace: raises `ProgramError` under the attach points that read."""
@@ -53,26 +65,105 @@ class Waits:
         hint = "--backend bcc reads without waiting for such pages; or read no memory, as count() does"
         raise ProgramError(source, [Diagnostic(message, attach_points(clause, source), hint)], exit_code=1)
 
-    def look(self, detach: Callable[[int], None]) -> str | None:
-        """During the trace, now and then: detaches the attach points that read, and says so for the end."""
-        if not self._events or self._pid is None or time.monotonic() < self._due:
+    def begin(self, traps_others: bool) -> None:
+        """All is attached; `traps_others`: what does not belong to the trace runs into the probes too."""
+        if self._events:
+            self._patrol = Patrol(None if traps_others or self._follow or not self._pid else self._pid)
+
+    def wait_s(self, most_s: float) -> float:
+        """Until the next look, at most that long."""
+        return most_s if self._patrol is None else min(max(self._due - time.monotonic(), 0.0), most_s)
+
+    def look(self, detach: Callable[[int], None], say: Callable[[str], None]) -> str | None:
+        """During the trace, now and then: detaches attach points that read. Says at once which thread hangs, and
+        returns what there is to say at the end.
+        """
+        if self._patrol is None or time.monotonic() < self._due:
             return None
+        if (held := self._patrol.look()) is not None:
+            self._due = time.monotonic()
+            events = self._around(held)
+            if not events:
+                return None
+            gone = self._text(events)
+            fresh = [event for event in events if event in self._events]
+            self._detach(fresh, detach)
+            say(f"{gone} was detached, so that no other thread comes to wait there: {held.words}")
+            if not fresh:
+                return None
+            return (
+                f"the output is incomplete: {gone} was detached, since process {held.pid} waited there for a page that"
+                " did not come; --backend bcc does not wait for such pages"
+            )
         what = self._look(_LATER_S)
         if what is None:
             return None
-        gone = sorted({point for event in self._events for place in event.places for point in place.points})
-        self._events = []
-        for point in gone:
-            detach(point)
+        self._detach(self._events, detach)
         return (
             f"the output is incomplete: what reads memory was detached, since {what} now, whose pages another process"
             " or machine brings: a read there waits in the kernel, and may never end; --backend bcc does not wait for"
             " them"
         )
 
+    def _text(self, events: Sequence[Event]) -> str:
+        every = points(self._program.plan)
+        return ", ".join(dict.fromkeys(every[point].text for point in _points(events)))
+
+    def _detach(self, events: Sequence[Event], detach: Callable[[int], None]) -> None:
+        self._events = [event for event in self._events if event not in events]
+        for point in _points(events):
+            detach(point)
+
+    def _around(self, held: Held) -> Sequence[Event]:
+        """The events in which a thread hangs: those of its place, or where that is not known, as in a return probe, all
+        that it may be in.
+        """
+        try:
+            mapped = [each for each in mappings(held.pid) if each.file is not None]
+        except TracerError:
+            return ()
+        here = {
+            (each.file[1], held.address - each.start + each.offset)
+            for each in mapped
+            if each.file is not None and each.start <= held.address < each.end
+        }
+        exact = [event for event in self._reading if not here.isdisjoint(_places(event))]
+        if here:
+            return exact
+        inodes = {each.file[1] for each in mapped if each.file is not None}
+        return [event for event in self._reading if any(inode in inodes for inode, _ in _places(event))]
+
     def _look(self, most_s: float) -> str | None:
-        if not self._events or self._pid is None:
+        """What was found in the processes that are traced, and in which, in words."""
+        if not self._events or not self._pid:
+            self._due = time.monotonic() + _EVERY_S
             return None
-        found = unserved(self._pid, most_s)
-        self._due = time.monotonic() + max(_EVERY_S, _SHARE * found.seconds)
-        return None if found.what is None else f"{named(self._pid)} has {found.what}"
+        begun = time.monotonic()
+        what = None
+        for pid in [self._pid, *(self._descendants() if self._follow else ())]:
+            left_s = begun + most_s - time.monotonic()
+            if left_s <= 0:
+                break
+            if (what := unserved(pid, left_s).what) is not None:
+                what = f"{named(pid)} has {what}"
+                break
+        now = time.monotonic()
+        self._due = now + max(_EVERY_S, _SHARE * (now - begun))
+        return what
+
+    def _descendants(self) -> Iterator[int]:
+        """Those that have begun since."""
+        ticks = self._since * os.sysconf("SC_CLK_TCK") - 1
+        for pid in descendants(self._pid or 0):
+            with suppress(OSError):
+                facts = facts_of(pid)
+                if facts is not None and facts.process.started >= ticks:
+                    yield pid
+
+
+def _points(events: Sequence[Event]) -> list[int]:
+    return sorted({point for event in events for place in event.places for point in place.points})
+
+
+def _places(event: Event) -> set[tuple[int, int]]:
+    return {(place.site.identity.inode, place.site.offset) for place in event.places}
