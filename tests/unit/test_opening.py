@@ -79,7 +79,7 @@ EXCEPTIONS: dict[str, set[tuple[str, str]]] = {
     "the root directory": {("backends/bcc/host/trials.py", "os.open('/')")},
     "where the user wants the output, which may be a FIFO": {
         ("cli/flame.py", "open(output)"),
-        ("cli/tracing/trace.py", "os.open(path)"),
+        ("cli/tracing/output.py", "os.open(path)"),
     },
     "a descriptor that is open": {
         ("backends/activation.py", "open(self._worker.to)"),

@@ -97,8 +97,9 @@ def _traced(
 ) -> int:  # fmt: skip
     from tracer import pipeline
     from tracer.backends.choose import Activation
+    from tracer.cli.tracing import Printing
     from tracer.cli.tracing.signals import looked_after
-    from tracer.cli.tracing.trace import Printing, trace
+    from tracer.cli.tracing.trace import trace
     from tracer.probes.site import Target
     from tracer.tracing import Request
 

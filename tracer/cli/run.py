@@ -191,7 +191,8 @@ def command(
 
             print(steering_nothing(dry_run_text(compiled, forced)), end="")
             return 0
-        from tracer.cli.tracing.trace import Printing, trace
+        from tracer.cli.tracing import Printing
+        from tracer.cli.tracing.trace import trace
         from tracer.tracing import Request
 
         request = Request(process, argv, follow, max_rate, by_hand, seconds, quiet, verbose)

@@ -25,6 +25,8 @@ from tracer.host.polling import ready
 from tracer.render.notices import DETAIL, NOTE, WARNING, Attached, Consumer, Lost, Notice, Overhead, Waits
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     from tracer.tracing.loop import Controls
 
 PIECE = 1 << 16
@@ -71,6 +73,21 @@ class Output:
             self._gone = select.epoll()
             self._gone.register(descriptor, 0)  # an error or a hang-up is told all the same: the reader has gone
             controls.wake = (*controls.wake, self._gone.fileno())
+
+    @classmethod
+    def of_results(cls, path: str | None, buffering: str, controls: Controls, raw: bool, stack: ExitStack) -> Output:
+        """To the file `path`, or to stdout: but for a terminal, a traced program's strings come out as they went in."""
+        if path is not None:
+            try:
+                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            except OSError as error:
+                raise TracerError(f"cannot write {path}: {error.strerror}") from None
+            stack.callback(os.close, descriptor)
+        elif sys.stdout is None:  # descriptor 1 may be any file by now
+            raise TracerError("stdout is closed", "-o FILE writes results to a file")
+        else:
+            descriptor = sys.stdout.fileno()
+        return cls(descriptor, path or "stdout", buffering, controls, raw=raw)
 
     def write(self, data: bytes) -> None:
         """Takes some output; sees to it that no more than a piece waits for long."""

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import gc
-import os
-import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from tracer.cli.tracing.output import Output, Talk, Words
 from tracer.cli.tracing.signals import Signals
-from tracer.dataclass import dataclass
-from tracer.errors import TracerError
 from tracer.render import renderer_of
 from tracer.tracing.loop import Controls
 from tracer.tracing.trace import Trace
@@ -22,7 +18,7 @@ Python does by itself, took a tenth of the time of a million events.
 """
 
 if TYPE_CHECKING:
-    from tracer.cli.tracing.stacks import Wanted
+    from tracer.cli.tracing import Printing
     from tracer.pipeline import Compiled
     from tracer.render.renderer import Renderer
     from tracer.tracing import Request
@@ -30,28 +26,12 @@ if TYPE_CHECKING:
     from tracer.tracing.names import Names
 
 
-@dataclass(frozen=True, slots=True)
-class Printing:
-    """How results are printed, and where: in `format`, maps of stacks as `stacks` says, to the file `output`, or to
-    stdout. `failures`: what could not be read is told with the results, too. `warnings` are printed, what warnf() says
-    too. `raw`: a terminal gets values as they are.
-    """
-
-    format: str = "text"
-    output: str | None = None
-    buffering: str = "line"
-    stacks: Wanted | None = None
-    failures: bool = False
-    warnings: bool = True
-    raw: bool = False
-
-
 def trace(compiled: Compiled, request: Request, printing: Printing) -> int:
     """Runs the program to its end; returns the exit status."""
     with ExitStack() as stack:
         controls = stack.enter_context(Controls())
         words = stack.enter_context(Words(controls, printing.raw))
-        out = _output(printing, controls, stack)
+        out = stack.enter_context(Output.of_results(printing.output, printing.buffering, controls, printing.raw, stack))
         talk = Talk(words, out, request.quiet, request.verbose, printing.warnings)
 
         def results(names: Names | None, effects: Effects) -> Renderer:
@@ -75,19 +55,3 @@ def trace(compiled: Compiled, request: Request, printing: Printing) -> int:
         outcome = Trace(compiled, request, controls, talk, words, results).run()
         talk.end()
         return outcome.code or (1 if out.left_out else 0)
-
-
-def _output(printing: Printing, controls: Controls, stack: ExitStack) -> Output:
-    """Where results go, as bytes: but for a terminal, a traced program's strings come out as they went in."""
-    path = printing.output
-    if path is not None:
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise TracerError(f"cannot write {path}: {error.strerror}") from None
-        stack.callback(os.close, descriptor)
-    elif sys.stdout is None:  # descriptor 1 may be any file by now
-        raise TracerError("stdout is closed", "-o FILE writes results to a file")
-    else:
-        descriptor = sys.stdout.fileno()
-    return stack.enter_context(Output(descriptor, path or "stdout", printing.buffering, controls, raw=printing.raw))
