@@ -388,10 +388,15 @@ static __always_inline long bring_page(u64 address)
 
 /* Reads again until it is done, after bringing in each page in turn: at most `most` bytes lie on so many, and mappings may
  * change meanwhile. */
+#ifdef __clang__
+#define ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define ROLLED
+#endif
 #define READ_AGAIN(done, read, from, most) \
 	do { \
 		u64 page = from; \
-		_Pragma("clang loop unroll(disable)") \
+		ROLLED \
 		for (u32 i = 0; i < (most) / 4096 + 2 + 4; i++) { \
 			long error; \
 \

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from itertools import product
+
 import pytest
 
 from tests.contract import legs as contract
 from tests.contract.case import Case as ContractCase
-from tests.contract.cases import CASES
+from tests.contract.cases import CASES, part_of
 from tests.contract.conftest import command_line, program_of
+from tests.harness.cli import ROOT, environment
 from tests.harness.warm import Warms
 from tests.suite import legs as suite
 from tests.suite.case import TARGET, Case
+from tests.suite.case import part_of as suite_part_of
 from tests.targets.build import build
 from tracer import pipeline
 from tracer.backends import ALONE
@@ -61,6 +68,17 @@ def test_a_case_that_a_backend_has_a_part_in_is_run_on_both() -> None:
         assert {name for (name, _), on in backends.items() if on == {"bcc", "ftrace"}} == meet
         once = [on.pop() for on in backends.values() if len(on) == 1]
         assert min(once.count("bcc"), once.count("ftrace")) * 3 > len(once), "each is named for about as many"
+
+
+def test_a_part_for_another_kernel_has_each_case_that_traces_once_on_each_backend() -> None:
+    words = ("-p", "tests.vm.plugin", "--vm-kernel=6.1", "--vm-part=0/3", "--collect-only", "-q")
+    tests = ("tests/contract/test_backends.py", "tests/suite/test_suite.py")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words, *tests]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment(), check=True)
+    legs = re.findall(r"^tests/.*\[(.*)-(bcc|ftrace)-(text|json)\]$", done.stdout, re.MULTILINE)
+    cases = {str(case) for case in (*part_of(0, 3), *suite_part_of(0, 3))} & (contract.MEET | suite.MEET)
+    assert sorted((case, backend) for case, backend, _ in legs) == sorted(product(cases, ("bcc", "ftrace")))
+    assert {format for *_, format in legs} == {"text", "json"}
 
 
 @pytest.mark.parametrize("case", ONCE[::EVERY], ids=str)

@@ -16,6 +16,7 @@ import pytest
 from scripts.lab.kernels import Kernel, kernel
 from tests.contract.case import Case
 from tests.contract.cases import part_of
+from tests.contract.legs import FORMATS
 from tests.contract.legs import MEET as CONTRACT
 from tests.suite import case as suite
 from tests.suite.legs import MEET as SUITE
@@ -51,17 +52,23 @@ def leg_of(item: pytest.Item) -> Leg | None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out the backends that this kernel has not, the cases of the other parts, those in whose answers no backend
-    has a part, and what is done already.
+    has a part, and what is done already. Of a part a case is run as text or as JSON by turns: for the kernel that is
+    the same program twice.
     """
     index, parts = map(int, config.getoption("--vm-part").split("/"))
-    cases = {str(case) for case in (*part_of(index, parts), *suite.part_of(index, parts))} & (CONTRACT | SUITE)
+    cases: dict[str, tuple[str, ...]] = {str(case): FORMATS for case in part_of(index, parts)}
+    cases |= {str(case): case.formats for case in suite.part_of(index, parts)}
+    cases = {name: formats for name, formats in cases.items() if name in CONTRACT | SUITE}
+    if parts > 1:
+        by_turns = enumerate(cases.items())
+        cases = {name: (formats[number % len(formats)],) for number, (name, formats) in by_turns}
     path = config.getoption("--vm-done")
     done = set(path.read_text().splitlines()) if path is not None else set()
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
     for item in items:
         leg = leg_of(item)
-        wanted = leg is None or (str(leg[0]) in cases and leg[1] in kernel_of(config).backends)
+        wanted = leg is None or (leg[2] in cases.get(str(leg[0]), ()) and leg[1] in kernel_of(config).backends)
         (kept if wanted and item.nodeid not in done else dropped).append(item)
     config.hook.pytest_deselected(items=dropped)
     items[:] = kept
