@@ -37,6 +37,9 @@ _BAD = {
 _KILLED = re.compile(r"\bwas killed\b")
 _USUAL = re.compile(r"^Attached \d+ probes?$\n?", re.M)
 
+_OF_PYTHON = re.compile(r"^Exception ignored when trying to write to the signal wakeup fd:$\n?", re.M)
+"""What no hook can stop, of a write to a pipe that no kernel refuses so."""
+
 
 def judge(seen: Seen, expected: str | None, error: int | None = None, kills: bool = False) -> None:
     """Looks at what tracer said. `expected` is what it prints undisturbed, None where any answer can be right; `error`
@@ -44,7 +47,7 @@ def judge(seen: Seen, expected: str | None, error: int | None = None, kills: boo
     """
     if not seen.began:
         return  # Python itself could not start; it says so in its own words
-    said = _USUAL.sub("", seen.err).strip()
+    said = _OF_PYTHON.sub("", _USUAL.sub("", seen.err)).strip()
     for kind, pattern in _BAD.items():
         if pattern.search(said):
             seen.wrong(kind, said[:600])

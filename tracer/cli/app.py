@@ -236,11 +236,13 @@ def _fault_of_ours(kind: type[BaseException], error: BaseException, trace: Trace
 
 
 def _ignored(what: sys.UnraisableHookArgs) -> None:
-    """Python prints and forgets what a callback or destructor raises: an interrupt that came there comes once more."""
+    """Python prints and forgets what a callback, a destructor or the start of a thread raises: an interrupt that came
+    there comes once more, and want of memory, or an error of the kernel, is no traceback.
+    """
     if isinstance(what.exc_value, (Interrupted, KeyboardInterrupt)):
         signal.signal(signal.SIGALRM, _interrupt)
         signal.setitimer(signal.ITIMER_REAL, 0.001)  # not in here
-    else:
+    elif not isinstance(what.exc_value, (MemoryError, OSError)):
         sys.__unraisablehook__(what)
 
 

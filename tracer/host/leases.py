@@ -32,6 +32,8 @@ from contextlib import suppress
 from tracer.opening import opened
 
 _F_SETOWN_EX, _OWNER_THREAD = 15, 0  # linux/fcntl.h
+_PATIENCE_S = 3.0
+"""For a thread to begin, and to end: it does neither where memory is wanting."""
 MOST = 256
 """The most files with a lease: they are checked one by one when the signal has come."""
 
@@ -86,9 +88,10 @@ class Leases:
         """Gives all back: who waits goes on."""
         if self._thread:
             self._released = True
-            signal.pthread_kill(self._thread, signal.SIGCONT)
+            with suppress(OSError):  # it has ended
+                signal.pthread_kill(self._thread, signal.SIGCONT)
             self._thread = 0
-            self._ended.acquire()
+            self._ended.acquire(timeout=_PATIENCE_S)
         files, self._files = self._files, {}
         for descriptor in files:
             with suppress(OSError):  # the kernel has waited long enough
@@ -123,19 +126,25 @@ class Leases:
         numbers: list[int] = []
 
         def watch() -> None:
-            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCONT,))
-            numbers.append(_thread.get_native_id())
-            known.release()
             try:
+                try:
+                    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCONT,))
+                    numbers.append(_thread.get_native_id())
+                finally:
+                    known.release()
                 while not self._released:
                     signal.sigwait((signal.SIGCONT,))
                     self._look()
+            except (OSError, MemoryError):
+                pass  # who starts it, or waits for its end, does without it
             finally:
                 self._ended.release()
 
         self._ended.acquire()
         self._thread = _thread.start_new_thread(watch, ())
-        known.acquire()
+        if not known.acquire(timeout=_PATIENCE_S) or not numbers:
+            self._thread = 0
+            raise RuntimeError("no thread can wait for its signal")
         return numbers[0]
 
     def _look(self) -> None:

@@ -34,6 +34,10 @@ class Locked:
         self._over.release()
 
     def _look(self, thread: int) -> None:
+        with suppress(OSError, MemoryError, ImportError):  # it stays unsaid
+            self._watch(thread)
+
+    def _watch(self, thread: int) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         before: tuple[bytes, ...] | None = None
         while not self._over.acquire(timeout=_EVERY_S):
