@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ import pytest
 
 from tests.harness.cli import Done, Running, read_line, target, tell, tracer, tracing, until
 from tests.harness.silent_files import silent_file, unmount
+from tracer.resolve.elf.file import Elf
 
 pytestmark = [pytest.mark.live, pytest.mark.clock, pytest.mark.usefixtures("clean")]  # all removals wait for it
 
@@ -194,6 +197,43 @@ def test_who_removes_probes_waits_with_no_lock_and_no_breakpoint(
         free(pid, words)
         until(lambda: not Path(f"/proc/{undo}").exists())
         assert str(program) not in Path("/sys/kernel/tracing/uprobe_events").read_text()
+
+
+HOLDS_A_LOCK = """
+import os, sys
+from tracer.kernel import perf
+file = os.open(sys.argv[1], os.O_RDONLY)
+event = perf.uprobe_call(file, int(sys.argv[2]), pid=None).make()
+print("opened", flush=True)
+sys.stdin.readline()
+os.close(event)
+"""
+"""Closes a probe as any program may: in the kernel, with the lock, it waits for all threads that are in one."""
+
+
+def test_where_another_program_holds_the_lock_reads_end_all_the_same_and_who_waits_says_for_whom(
+    place: Callable[[str], Path], words: list[str | Path], request: pytest.FixtureRequest
+) -> None:
+    depot = place("depot")
+    lines = subprocess.run(["nm", depot], capture_output=True, text=True, check=True).stdout.splitlines()
+    offset = Elf(str(depot)).offset_of(int(next(line for line in lines if line.endswith(" T main")).split()[0], 16))
+    with (
+        target(sys.executable, "-c", HOLDS_A_LOCK, depot, str(offset)) as holder,
+        hanging(place, words, request.node.callspec.params["words"]) as (running, program, pid, held),
+    ):
+        assert read_line(holder) == "opened"
+        until(lambda: "uprobe_notify_resume" in Path(f"/proc/{pid}/stack").read_text())
+        tell(holder)
+        until(lambda: "perf_" in Path(f"/proc/{holder.pid}/stack").read_text())
+        running.wait_for("was detached")
+        with target(program, "5") as process:
+            assert (read_line(process), read_line(process, timeout=3)) == ("ready", "done")
+        counts = f"uprobe:{depot}:main {{ @ = count(); }} interval:ms:1 {{ exit(); }}"
+        said = f"tracer: another trace holds a lock of the kernel until every probe that runs has ended: {held}"
+        with tracing(program.parent, "--backend", "ftrace", "-e", counts, ready=said) as other:
+            free(pid, words)
+            assert other.wait().status == 0
+        running.stop()
 
 
 def test_a_command_that_hangs_at_once_is_named_and_ends_with_the_trace(

@@ -251,7 +251,7 @@ class FtraceSession:
                 self._attachment.drop(number, at_once)
             elif self._triggers is not None:
                 self._triggers.drop(event, self._maps)
-        if self._definitions is not None:
+        if self._definitions is not None and not at_once:  # else the removal is not over: the end compares
             of = {number for _, event in ended for number in event.points}
             self._definitions.watcher.check(alone_of(self._program.plan, self.gone, of))
 
