@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -161,3 +162,16 @@ def test_a_reader_that_is_slow_loses_nothing_and_holds_up_no_maps(
         until(lambda: trace.maps["@"] >= 10)  # on ftrace hits are counted as far as they are read
         assert len(list(trace)) == 200
     assert (trace.maps, bool(trace.loss)) == ({"@": 200}, False)
+
+
+def test_a_trace_that_is_never_entered_keeps_no_descriptor(place: Place) -> None:
+    path = place("ticker")
+    with target(path, 600, 10) as process:
+        tracer.check("BEGIN { }")
+        before = len(os.listdir("/proc/self/fd"))
+        trace = tracer.trace(f"usdt:{path}:ticker:tick {{ @ = count(); }}", pid=process.pid)
+        with pytest.raises(tracer.ProgramError):
+            tracer.trace("BEGIN { x", pid=process.pid)
+        del trace
+        gc.collect()
+        assert len(os.listdir("/proc/self/fd")) == before

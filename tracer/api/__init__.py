@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from tracer.api import events as events
@@ -46,16 +47,17 @@ def trace(
     if backend is not None and backend not in BACKENDS:
         raise UsageError(f"no backend {backend}", f"there are {', '.join(BACKENDS)}")
     argv, path = _command(command)
-    process: RunningProcess | None = None
-    if pid is not None:
-        from tracer.target.running import RunningProcess
+    settings, activation = _settings(config), Activation.of(command is not None, follow)
+    with ExitStack() as stack:
+        process: RunningProcess | None = None
+        if pid is not None:
+            from tracer.target.running import RunningProcess
 
-        process = RunningProcess(pid)
-    source = Source(program)
-    plan, said = pipeline.plan(source, args, Target(pid, path, follow), environment, _settings(config))
-    plan = replace(plan, separate_points=max_rate is not None)
-    activation = Activation.TOO_EARLY if command is not None else Activation.FOLLOWED if follow else Activation.REFUSED
-    compiled = pipeline.compile(plan, backend, activation=activation)
+            process = stack.enter_context(RunningProcess(pid))
+        plan, said = pipeline.plan(Source(program), args, Target(pid, path, follow), environment, settings)
+        plan = replace(plan, separate_points=max_rate is not None)
+        compiled = pipeline.compile(plan, backend, activation=activation)
+        stack.pop_all()  # the trace closes it
     warnings = [Overhead(plan.program.source, each) for each in said]
     return Trace(compiled, Request(process, argv, follow, max_rate, duration_s=duration), warnings)
 

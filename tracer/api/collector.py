@@ -5,15 +5,26 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from tracer.api.events import Event, Map, Message, Output, Printf, Time, Value
 from tracer.api.values import Values
-from tracer.render.notices import WARNING, Attached, Consumer, Ended, Notice, Overhead
+from tracer.render.notices import (
+    WARNING,
+    Attached,
+    Consumer,
+    Detached,
+    Ended,
+    NeverHit,
+    Notice,
+    Overhead,
+    Warned,
+)
 from tracer.render.printf import argument_types
 from tracer.render.renderer import Renderer
 from tracer.render.values import NUMBERS, Symbolizer
-from tracer.results.events import Loss, MapEvent, PrintfBatch, PrintfEvent, ValueBatch, ValueEvent
+from tracer.results.events import Loss, PrintfBatch, PrintfEvent, ValueBatch, ValueEvent
 
 if TYPE_CHECKING:
     from tracer.lang import typed
@@ -58,8 +69,6 @@ class Collector(Consumer):
 
     def say(self, text: str) -> None:
         """What system() or cat() complain of."""
-        from tracer.render.notices import Warned
-
         self.notice(Warned(text.rstrip("\n")))
 
     escapes = False
@@ -130,18 +139,15 @@ class PlainRenderer(Renderer):
         if isinstance(event, PrintfEvent) and event.format not in self._program.outputs:
             self._printf(event.format, event.args)
         elif isinstance(event, PrintfBatch):
-            for row in event.rows if isinstance(event.format, int) else ():
-                self._one(event.format, row, store)
-            if not isinstance(event.format, int):
-                for format, row in zip(event.format, event.rows, strict=True):
-                    self._one(format, row, store)
+            one = event.format
+            rows = zip(repeat(one), event.rows) if isinstance(one, int) else zip(one, event.rows, strict=True)
+            for format, row in rows:
+                self.event(PrintfEvent(format, row), store)
         elif isinstance(event, ValueEvent):
             self._value(event.shape, event.value)
         elif isinstance(event, ValueBatch):
             for value in event.values:
                 self._value(event.shape, value)
-        elif isinstance(event, MapEvent) and event.div:
-            super().event(event, store)
         else:
             super().event(event, store)
 
@@ -174,18 +180,10 @@ class PlainRenderer(Renderer):
         self._collector.loss = loss
 
     def silent(self, probe: str, reason: str) -> None:
-        from tracer.render.notices import NeverHit
-
         self._collector.notice(NeverHit(probe, reason))
 
     def detached(self, probe: str, hits: int, seconds: float, after_s: float, maps: Sequence[str]) -> None:
-        from tracer.render.notices import Detached
-
         self._collector.notice(Detached(probe, hits, seconds, after_s, tuple(maps)))
-
-    def _one(self, format: int | Sequence[int], row: tuple[Any, ...], store: MapStore) -> None:
-        assert isinstance(format, int)
-        self.event(PrintfEvent(format, row), store)
 
     def _printf(self, format: int, args: tuple[Any, ...]) -> None:
         values = tuple([of(value) for of, value in zip(self._arguments[format], args, strict=True)])

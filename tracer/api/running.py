@@ -32,9 +32,7 @@ class Trace:
     entered, and undone once it is left; one that is dropped undoes itself. It can be used from several threads.
     """
 
-    def __init__(
-        self, compiled: Compiled, request: Request, warnings: Sequence[Notice]
-    ) -> None:
+    def __init__(self, compiled: Compiled, request: Request, warnings: Sequence[Notice]) -> None:
         """Made by `tracer.trace`."""
         self._controls = controls = Controls()
         self._collector = Collector(controls)
@@ -42,7 +40,7 @@ class Trace:
         self._thread = threading.Thread(
             target=_run, args=(compiled, request, controls, self._collector), name="tracer", daemon=True
         )
-        self._undo = weakref.finalize(self, _drop, controls)
+        self._undo = weakref.finalize(self, _drop, controls, request, self._thread)
 
     def __enter__(self) -> Trace:
         """Returns once the probes are in place, or the trace is over. Raises `TracerError`."""
@@ -155,9 +153,7 @@ class Trace:
             raise error
 
 
-def _run(
-    compiled: Compiled, request: Request, controls: Controls, collector: Collector,
-) -> None:  # fmt: skip
+def _run(compiled: Compiled, request: Request, controls: Controls, collector: Collector) -> None:
     """The thread. It knows nothing of the object that was handed out, so that this can be dropped."""
     error: BaseException | None = None
     try:
@@ -172,7 +168,8 @@ def _run(
     collector.over(error)
 
 
-def _drop(controls: Controls) -> None:
+def _drop(controls: Controls, request: Request, thread: threading.Thread) -> None:
     controls.hurry = True
     controls.end()
-
+    if thread.ident is None and request.process is not None:  # it was never entered
+        request.process.close()

@@ -40,6 +40,13 @@ class Activation(Enum):
     FOLLOWED = "refused: with --follow those of a new process could not be raised in time"
     TOO_EARLY = "refused: with -c there is no process yet in which they could be raised"
 
+    @classmethod
+    def of(cls, command: bool, follow: bool, by_hand: bool = False) -> Activation:
+        """What holds for a trace of a command, or that follows; `by_hand`: the user asks for it."""
+        if command or follow:
+            return cls.TOO_EARLY if command else cls.FOLLOWED
+        return cls.BY_HAND if by_hand else cls.REFUSED
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:

@@ -104,7 +104,7 @@ def _traced(
     from tracer.tracing import Request
 
     pid = only_one(pids, child, follow)
-    asked = Activation.TOO_EARLY if child is not None else Activation.FOLLOWED if follow else Activation.REFUSED
+    asked = Activation.of(child is not None, follow)
     argv, program = command_of(child)
     with process_of(pid) as process:
         target = Target(None if process is None else process.pid, program, follow)

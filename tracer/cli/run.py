@@ -156,7 +156,7 @@ def command(
     if by_hand or follow or child is not None:
         from tracer.backends.choose import Activation
 
-        asked = Activation.TOO_EARLY if child is not None else Activation.FOLLOWED if follow else Activation.BY_HAND
+        asked = Activation.of(child is not None, follow, by_hand)
     settings = settings_of(max_probes, unsafe_returns, unsafe)
     argv, program = command_of(child)
     with process_of(pid) as process, ExitStack() as stack:

@@ -13,7 +13,7 @@ from tracer.render.notices import Incomplete
 
 class Findings:
     """What the guard of one trace has found: told to `warn` at once, each attach point that was cut to `detached` with
-    its hits, in how many seconds, after how many, and the maps; `closing` is for the end, `cut` the points.
+    its hits, in how many seconds, after how many, and the maps; `closing` is for the end.
     """
 
     def __init__(
@@ -24,7 +24,6 @@ class Findings:
         self._warn, self._detached = warn, detached
         self.guard = Guard(len(self._points), max_rate, self._tell)
         self.closing: list[Incomplete] = []
-        self.cut: set[int] = set()
 
     def _tell(self, finding: Heavy | Cut) -> None:
         if isinstance(finding, Cut):
@@ -36,7 +35,6 @@ class Findings:
     def _cut(self, cut: Cut) -> str:
         point = self._points[cut.point]
         maps = maps_behind(self._plan, point.clause)
-        self.cut.add(cut.point)
         self._detached(point.text, cut.hits, cut.seconds, cut.after_s, maps)
         lacking = f"; incomplete from here on: {', '.join(maps)}" if maps else ""
         limit = f"--max-rate {self._max_rate}"
@@ -45,7 +43,7 @@ class Findings:
             f" ({cut.hits} hits in {cut.seconds:.2f} s, {limit})"
         )
         self.closing.append(Incomplete(said))
-        last = "" if len(self.cut) < len(self._points) else "; nothing is attached any more"
+        last = "" if len(self.closing) < len(self._points) else "; nothing is attached any more"
         return f"detached: {cut.hits} hits in {cut.seconds:.2f} s are more than {limit}{lacking}{last}"
 
     def _remedy(self, heavy: Heavy) -> str:

@@ -34,6 +34,16 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Said(Notice):
+    """One that is its sentence."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
 class Attached(Notice):
     """So many probes are in place, at so many sites, through `backend`; None where nothing is traced."""
 
@@ -45,24 +55,12 @@ class Attached(Notice):
         return f"Attached {counted(self.probes, 'probe')}"
 
 
-@dataclass(frozen=True, slots=True)
-class PassedOver(Notice):
+class PassedOver(Said):
     """Why a backend that would come first does not run the program."""
 
-    reason: str
 
-    def __str__(self) -> str:
-        return self.reason
-
-
-@dataclass(frozen=True, slots=True)
-class Raised(Notice):
+class Raised(Said):
     """In which processes tracer itself has raised semaphores."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,26 +87,16 @@ class Overhead(Notice):
         return self.diagnostic.message
 
 
-@dataclass(frozen=True, slots=True)
-class Detail(Notice):
+class Detail(Said):
     """How the trace is done."""
 
     weight = DETAIL
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class Warned(Notice):
+class Warned(Said):
     """Something that makes the answer incomplete, or changes what it means."""
 
     weight = WARNING
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
 
 
 class Incomplete(Warned):

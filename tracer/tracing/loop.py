@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from _thread import LockType, allocate_lock
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from operator import itemgetter
@@ -51,6 +52,7 @@ class Controls:
     wake: tuple[int, ...] = ()
     bell: int = -1
     rope: int = -1
+    ringing: LockType = field(default_factory=allocate_lock)
     meanwhile: Callable[[], None] = lambda: None
     regularly: Callable[[], None] = lambda: None
     before_attach: Callable[[], None] = lambda: None
@@ -63,9 +65,9 @@ class Controls:
         self.ring()
 
     def ring(self) -> None:
-        """Ends a wait of the loop, or its next one; from any thread, or a signal's handler."""
-        if self.rope >= 0:
-            with suppress(BlockingIOError):  # it rings already
+        """Ends a wait of the loop, or its next one; from any thread."""
+        with self.ringing, suppress(BlockingIOError):  # it rings already
+            if self.rope >= 0:
                 os.write(self.rope, b"\0")
 
     def acknowledge(self) -> None:
@@ -81,9 +83,11 @@ class Controls:
         return self
 
     def __exit__(self, *error: object) -> None:
-        bell, rope, self.bell, self.rope = self.bell, self.rope, -1, -1
+        bell, self.bell = self.bell, -1
         self.wake = tuple(descriptor for descriptor in self.wake if descriptor != bell)
-        os.close(rope)
+        with self.ringing:  # its number may be another file's at once
+            os.close(self.rope)
+            self.rope = -1
         os.close(bell)
 
 
