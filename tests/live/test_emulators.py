@@ -12,7 +12,8 @@ import pytest
 from tests.harness.cli import read_line, target, tracer, tracing
 from tests.live.ftrace import compiled_c
 
-pytestmark = pytest.mark.live
+# Meanwhile no trace of all processes may read the libraries that they have mapped.
+pytestmark = [pytest.mark.live, pytest.mark.clock]
 
 # Calls `work` when it is asked to, and ends with its input.
 TARGET = r"""

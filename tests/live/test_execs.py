@@ -60,6 +60,7 @@ def test_a_max_rate_takes_every_breakpoint_out_after_an_exec(backend: str, place
     assert "hits in" in done.err and "--max-rate 1" in done.err
 
 
+@pytest.mark.clock  # how soon probes are set again is a matter of what else runs
 def test_a_running_process_is_traced_over_the_exec_of_a_thread(backend: str, place: Place, tmp_path: Path) -> None:
     path = place("execs")
     with target(path, "wait", "thread", "gone", "thread") as process:
