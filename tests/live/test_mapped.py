@@ -14,10 +14,10 @@ from tests.harness.cli import PATIENCE_S, environment, until
 from tests.targets.build import build
 from tracer import pipeline
 from tracer.errors import Source
+from tracer.host.maps import Mapping, mappings
 from tracer.kernel import mapping_records
 from tracer.kernel.mapping_records import Mapped, MappingRecords, Missed
 from tracer.probes.site import Target
-from tracer.resolve.processes.maps import Mapping, mappings
 from tracer.resolve.symbols import modules
 from tracer.tracing.names import Names
 

@@ -14,7 +14,7 @@ from tracer.resolve.sites import site_cache
 MOST_MODULES = 224
 OF_THE_LOOK = (
     "silence.breakpoints", "kernel.workers.set_again", "resolve.binary", "resolve.elf", "resolve.safety",
-    "resolve.processes.file_users", "resolve.processes.memory", "resolve.sites.in_memory",
+    "host.file_users", "host.memory", "resolve.sites.in_memory",
 )  # fmt: skip
 """What looks for lost breakpoints: a tenth of a second after the start, which a command of half of that reaches where
 the machine is busy.

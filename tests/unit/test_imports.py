@@ -15,7 +15,7 @@ MODULES = sorted((ROOT / "tracer").rglob("*.py"))
 LAYERS = [
     "dataclass", "errors", "servers", "opening", "failed_calls", "host", "cache", "probes", "demo",
     "lang.types", "lang.suggest", "lang.unsupported", "lang.syntax", "lang",
-    "resolve.marshalling", "resolve.elf", "resolve.processes", "resolve.files", "resolve.dwarf", "resolve.usdt",
+    "resolve.marshalling", "resolve.elf", "resolve.files", "resolve.dwarf", "resolve.usdt",
     "resolve.unwind", "resolve.safety", "resolve.symbols", "resolve.binary", "resolve.functions", "resolve.sites",
     "resolve", "results", "target", "steps", "kernel", "kernel.workers", "kernel.trials", "kernel.uprobe_events",
     "render", "plan", "backends", "backends.bcc.host", "backends.bcc.maps", "backends.bcc.events",

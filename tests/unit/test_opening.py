@@ -48,10 +48,10 @@ EXCEPTIONS: dict[str, set[tuple[str, str]]] = {
         ("kernel/workers/waiting.py", "os.open(path)"),
         ("kernel/workers/watcher_process.py", "open(path)"),
         ("lang/builtins/hit/process.py", "open(path)"),
-        ("resolve/processes/maps.py", "open(f'{directory}/maps')"),
-        ("resolve/processes/memory.py", "os.open(f'{_home(memory)}/pagemap')"),
-        ("resolve/processes/unserved.py", "open(path)"),
-        ("resolve/processes/unserved.py", "os.open(path)"),
+        ("host/maps.py", "open(f'{directory}/maps')"),
+        ("host/memory.py", "os.open(f'{_home(memory)}/pagemap')"),
+        ("host/unserved.py", "open(path)"),
+        ("host/unserved.py", "os.open(path)"),
         ("resolve/sites/in_memory.py", "os.open(f'{own}/pagemap')"),
         ("target/large_pages.py", "open(_PAGES)"),
     },
@@ -126,7 +126,7 @@ def test_the_memory_of_other_processes_is_read_through_one_door() -> None:
                 found.add((str(path.relative_to(ROOT)), text))
     own = ("resolve/symbols/modules.py", "/proc/self/mem")
     parents = ("tracing/end_warnings.py", "psutil")  # asks who started whom, which is no memory
-    assert found == {("resolve/processes/memory.py", "/mem"), own, parents}
+    assert found == {("host/memory.py", "/mem"), own, parents}
 
 
 def test_files_are_opened_through_one_door() -> None:

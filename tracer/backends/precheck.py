@@ -171,8 +171,8 @@ def refuse_rewritten(plan: Plan) -> None:
 
 def refuse_emulated(plan: Plan, target: Target) -> None:
     """Raises `ProgramError` under the attach points of a file that an emulator of the target reads."""
-    from tracer.resolve.processes.emulators import emulated
-    from tracer.resolve.processes.named import named
+    from tracer.host.named import named
+    from tracer.target.emulators import emulated
 
     found = emulated({site.identity.inode: site.path for site in plan.sites}, target)
     if found is None:

@@ -17,12 +17,12 @@ from contextlib import suppress
 
 from tracer.backends.activation import Process, semaphores
 from tracer.errors import TracerError
+from tracer.host.maps import mappings, users
 from tracer.kernel.mapping_records import Mapped, MappingRecords
 from tracer.kernel.workers.semaphores import unraised
 from tracer.opening import content
 from tracer.plan.model import Plan
 from tracer.probes.site import Target
-from tracer.resolve.processes.maps import mappings, users
 
 _PT_INTERP, _HEAD = 3, 8192
 _MOST = 16

@@ -126,7 +126,7 @@ def _host_facts() -> dict[str, str]:
 
 def _privileges() -> str:
     """Who we are and what that allows: `root`, or the user with the capabilities that matter (proc(5), CapEff)."""
-    from tracer.resolve.processes.stat import status_of
+    from tracer.host.stat import status_of
 
     user, held = os.geteuid(), 0
     with suppress(OSError):

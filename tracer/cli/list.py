@@ -230,7 +230,7 @@ class Details:
 
     def _users(self) -> list[int]:
         if self._running is None:
-            from tracer.resolve.processes.file_users import uses_of
+            from tracer.host.file_users import uses_of
 
             path = os.path.abspath(self._path)
             self._running = uses_of([path], self._target.pid)[path].own

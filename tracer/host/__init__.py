@@ -1,1 +1,1 @@
-"""What tracer asks of the system about itself: clocks, its pid namespace, its control group, its descriptors."""
+"""What tracer asks of the system: its own clocks, namespace, control group and descriptors, and about processes."""

@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator, Sequence
 
 from tracer.dataclass import dataclass
+from tracer.host.maps import Mapping
+from tracer.host.stat import threads_of
 from tracer.kernel import perf
-from tracer.resolve.processes.maps import Mapping
-from tracer.resolve.processes.stat import threads_of
 
 _RING = 1 << 20
 _MOST_OTHERS = 1024

@@ -27,8 +27,8 @@ from tracer.lang.types import (
 )
 
 if TYPE_CHECKING:
+    from tracer.host.maps import Mapping
     from tracer.lang.types import Stack
-    from tracer.resolve.processes.maps import Mapping
 
 Show = Callable[[Any], bytes]
 """From a value in the form of `lang.types` to its bytes."""

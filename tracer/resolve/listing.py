@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import Fault, TracerError, printable
+from tracer.host.maps import root, within
 from tracer.lang.syntax.attach import read, refusal, scan
 from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
 from tracer.probes.registry import KINDS, SPELLINGS
@@ -26,7 +27,6 @@ from tracer.resolve.elf.layout import PF_X
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.files.paths import Found, files_below, find_files, is_directory, matcher
 from tracer.resolve.functions.lookup import find_functions, is_demangled, not_found, written_names
-from tracer.resolve.processes.maps import root, within
 from tracer.resolve.usdt.notes import UsdtNote
 
 _Made = TypeVar("_Made")

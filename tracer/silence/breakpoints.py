@@ -7,11 +7,11 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 
+from tracer.host.file_users import listed, uses_of
+from tracer.host.stat import facts_of, pids
 from tracer.kernel.trials.instructions import Spot, place_of
 from tracer.kernel.workers.set_again import Place, set_again
 from tracer.probes.site import Site, Target
-from tracer.resolve.processes.file_users import listed, uses_of
-from tracer.resolve.processes.stat import facts_of, pids
 from tracer.resolve.sites.in_memory import State, states
 
 _FEW = 64

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable
 
 from tracer.errors import TracerError
+from tracer.host.maps import Mapping, mappings
+from tracer.host.stat import directory
 from tracer.kernel.mapping_records import Executed, Mapped, MappingRecords, Missed
 from tracer.probes.site import Site
-from tracer.resolve.processes.maps import Mapping, mappings
-from tracer.resolve.processes.stat import directory
 
 _RING = 1 << 15
 _MOST = 4096

@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError
+from tracer.host.file_users import Other, Uses, listed, uses_of
 from tracer.kernel.trials.instructions import Spot, place_of
 from tracer.resolve.binary import Binaries
-from tracer.resolve.processes.file_users import Other, Uses, listed, uses_of
 
 if TYPE_CHECKING:
     from tracer.plan.points import Point
@@ -134,7 +134,7 @@ class Reasons:
 
     @property
     def _ended(self) -> bool:
-        from tracer.resolve.processes.stat import directory
+        from tracer.host.stat import directory
 
         pid = self._target.pid
         return pid is not None and not self._target.follow and not os.path.exists(f"{directory(pid)}/exe")
@@ -171,7 +171,7 @@ class Reasons:
         shown = ", ".join(paths)
         if target.pid is None or target.follow:
             return f"no process that runs now has loaded {shown}"
-        from tracer.resolve.processes.named import named
+        from tracer.host.named import named
 
         return f"{named(target.pid)} has not loaded {shown}"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tracer.errors import Diagnostic, ProgramError
+from tracer.host.named import named
 from tracer.plan.model import Plan
 from tracer.plan.points import points
-from tracer.resolve.processes.named import named
 from tracer.resolve.sites.in_memory import states
 
 _MOST = 4096

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError, UsageError
 from tracer.host.polling import readable
+from tracer.host.stat import check_numbers
 from tracer.opening import await_server
-from tracer.resolve.processes.stat import check_numbers
 from tracer.target.gate import Gate
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from tracer.errors import TracerError
+from tracer.host.named import named
 from tracer.host.polling import readable
-from tracer.resolve.processes.named import named
-from tracer.resolve.processes.stat import ENDED, check_numbers, facts_of, has_others, status_of
+from tracer.host.stat import ENDED, check_numbers, facts_of, has_others, status_of
 
 _OF_KERNEL = 0x0020_0000  # PF_KTHREAD of linux/sched.h: it runs no program at all
 

@@ -37,8 +37,8 @@ class Effects:
 
     def file(self, name: bytes, most: int) -> bytes:
         """The first bytes of a file."""
+        from tracer.host.memory import content_of
         from tracer.opening import content
-        from tracer.resolve.processes.memory import content_of
 
         try:
             text = content_of(name)

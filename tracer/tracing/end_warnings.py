@@ -44,7 +44,7 @@ class OlderFiles:
         """Says what there is now and was not said. Where nobody runs the new file, and there was not `any_hit`, that is
         left to who explains silence.
         """
-        from tracer.resolve.processes.file_users import older_users
+        from tracer.host.file_users import older_users
 
         for path, (pids, is_run) in older_users(self._paths).items():
             fresh = [pid for pid in pids if pid not in self._told]

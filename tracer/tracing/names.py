@@ -13,11 +13,11 @@ from tracer.lang.walk import walk_clause
 from tracer.render.notices import Detail, Notice, StacksBroken
 
 if TYPE_CHECKING:
+    from tracer.host.maps import Mapping
     from tracer.kernel.mapping_records import MappingRecords
     from tracer.plan.model import Plan
     from tracer.probes.site import Target
     from tracer.resolve.interpreters.frames import Interpreters
-    from tracer.resolve.processes.maps import Mapping
     from tracer.resolve.symbols.processes import Processes
     from tracer.resolve.symbols.symbolizer import Symbolizer
     from tracer.resolve.symbols.unwinder import Unwinder
@@ -214,7 +214,7 @@ class Names:
         if target.pid is not None:
             processes.remember(target.pid)
             return
-        from tracer.resolve.processes.maps import users
+        from tracer.host.maps import users
 
         for pid in users({site.identity.inode for site in plan.sites}):
             if pid != os.getpid():

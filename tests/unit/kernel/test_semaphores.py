@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from tracer.host.maps import Mapping
 from tracer.kernel.workers.semaphores import Semaphore, places
-from tracer.resolve.processes.maps import Mapping
 
 PAGE = 0x1000
 INODE = 77

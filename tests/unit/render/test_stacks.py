@@ -9,6 +9,7 @@ import pytest
 
 from tracer.cli.options import StackFormat
 from tracer.errors import Source
+from tracer.host.maps import Mapping
 from tracer.lang.analyse import analyse
 from tracer.lang.syntax.parser import parse
 from tracer.lang.typed import Program
@@ -17,7 +18,6 @@ from tracer.render.stacks import STACKS, document_of, format_of
 from tracer.render.stacks.collect import is_of_stacks
 from tracer.render.stacks.model import kind_of, printable
 from tracer.render.stacks.renderer import DocumentRenderer, FoldedRenderer
-from tracer.resolve.processes.maps import Mapping
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key
 

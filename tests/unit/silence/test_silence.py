@@ -226,7 +226,7 @@ def test_more_than_three_for_one_reason_share_a_line(monkeypatch: pytest.MonkeyP
 
 def test_processes_that_start_meanwhile_do_not_tell_attach_points_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that run the files are looked for once, for all attach points and for the places of wildcards."""
-    from tracer.resolve.processes.file_users import Uses
+    from tracer.host.file_users import Uses
 
     processes = [1]
 

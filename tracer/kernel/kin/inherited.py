@@ -7,8 +7,8 @@ import mmap
 import os
 import select
 
+from tracer.host.stat import threads_of
 from tracer.kernel import perf
-from tracer.resolve.processes.stat import threads_of
 
 _ROUNDS = 4
 """How often a process is asked for threads that are not known yet: one that came in between may have been started by

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 
 from tracer.errors import TracerError
+from tracer.host.maps import mappings
+from tracer.host.memory import open_memory, read, write
 from tracer.probes.arch import EM_AARCH64
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.processes.maps import mappings
-from tracer.resolve.processes.memory import open_memory, read, write
 from tracer.resolve.safety.opcodes import LONGEST, is_breakpoint
 from tracer.resolve.sites.in_memory import own_copies
 

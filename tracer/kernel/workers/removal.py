@@ -22,11 +22,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tracer.dataclass import NamedTuple
+from tracer.host.memory import open_memory, open_pages, read, write
+from tracer.host.named import named
 from tracer.host.polling import readable
+from tracer.host.stat import directory, pids
 from tracer.opening import opened
-from tracer.resolve.processes.memory import open_memory, open_pages, read, write
-from tracer.resolve.processes.named import named
-from tracer.resolve.processes.stat import directory, pids
 
 if TYPE_CHECKING:
     from tracer.probes.site import Site

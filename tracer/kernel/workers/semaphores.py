@@ -21,10 +21,10 @@ from contextlib import contextmanager, suppress
 
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
-from tracer.resolve.processes.maps import Mapping as Mapped
-from tracer.resolve.processes.maps import mappings, users
-from tracer.resolve.processes.memory import open_memory, read, write
-from tracer.resolve.processes.stat import Process, directory, facts_of, identity, pids
+from tracer.host.maps import Mapping as Mapped
+from tracer.host.maps import mappings, users
+from tracer.host.memory import open_memory, read, write
+from tracer.host.stat import Process, directory, facts_of, identity, pids
 
 DIRECTORY = "/run/tracer"
 """Locked (flock(2)) while somebody counts: two tracers do not overwrite each other's number."""

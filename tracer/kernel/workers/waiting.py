@@ -15,8 +15,8 @@ from contextlib import suppress
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError, printable
-from tracer.resolve.processes.maps import mappings
-from tracer.resolve.processes.unserved import mounts_of_others
+from tracer.host.maps import mappings
+from tracer.host.unserved import mounts_of_others
 
 _LONGEST_S, _SETTLES_S, _ROUNDS = 1.0, 0.1, 16
 _HANDLERS = frozenset(

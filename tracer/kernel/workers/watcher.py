@@ -36,10 +36,10 @@ from typing import Any, NoReturn
 
 from tracer.errors import TracerError
 from tracer.host.polling import reaped
+from tracer.host.stat import facts_of
 from tracer.kernel.syscall import Call
 from tracer.kernel.workers.messages import MOST_DESCRIPTORS, append, has_come, last_words, receive, rows_of, send
 from tracer.probes.site import Site
-from tracer.resolve.processes.stat import facts_of
 
 _LEFT = "the process that removes the probes {}: tracer removed them itself"
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)

@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from tracer.host.stat import facts_of
 from tracer.kernel.syscall import Call
 from tracer.kernel.workers.messages import append, receive, send, to_append
 from tracer.kernel.workers.removal import Removal
-from tracer.resolve.processes.stat import facts_of
 
 _PATIENCE_S = 60.0
 _THREADS = 64

@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterator
 
 from tracer.errors import TracerError, printable
+from tracer.host.maps import mappings, path_of, root
+from tracer.host.stat import directory, pids
 from tracer.probes.site import Target
 from tracer.resolve.elf.debug_file import DEBUG_ROOT
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.processes.maps import mappings, path_of, root
-from tracer.resolve.processes.stat import directory, pids
 
 PREFIX = "build-id:"
 _DIGITS = re.compile(r"[0-9a-fA-F]{8,128}")
@@ -107,7 +107,7 @@ def _unknown(wanted: str, target: Target) -> TracerError:
     else:
         hint = "start a program that uses it: tracer asks running processes; `file PATH` shows a file's build-id"
     if target.pid is not None:
-        from tracer.resolve.processes.named import named
+        from tracer.host.named import named
 
         return TracerError(f"{named(target.pid)} runs no file of build-id {wanted}", hint)
     if target.program is not None:

@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError, printable
+from tracer.host.maps import executable_files, root, within
 from tracer.opening import await_server, content, opened
 from tracer.probes.site import Target
-from tracer.resolve.processes.maps import executable_files, root, within
 
 MAX_FILES = 10_000
 

@@ -23,6 +23,9 @@ from collections.abc import Iterator, Sequence
 
 from tracer.dataclass import NamedTuple
 from tracer.errors import TracerError, printable
+from tracer.host.maps import Mapping, mappings, path_of, root, users
+from tracer.host.memory import environment_of, open_memory, read
+from tracer.host.stat import directory
 from tracer.probes.arch import ARCHES
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
@@ -30,9 +33,6 @@ from tracer.resolve.elf.layout import PF_X, SHT_DYNSYM, ElfError
 from tracer.resolve.elf.relocations import relocations
 from tracer.resolve.elf.symbol_table import Function, read_table
 from tracer.resolve.elf.symbols import unique_places
-from tracer.resolve.processes.maps import Mapping, mappings, path_of, root, users
-from tracer.resolve.processes.memory import environment_of, open_memory, read
-from tracer.resolve.processes.stat import directory
 
 _OTHERS = 8
 """So many processes are asked about a file that this one has not loaded."""

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 
 from tracer.dataclass import dataclass
+from tracer.host.maps import Mapping
 from tracer.lang.types import is_interpreted
 from tracer.resolve.interpreters.model import (
     BOUNDARY,
@@ -23,7 +24,6 @@ from tracer.resolve.interpreters.model import (
 )
 from tracer.resolve.interpreters.pairing import merged
 from tracer.resolve.interpreters.python.interpreter import INTERPRETER as PYTHON
-from tracer.resolve.processes.maps import Mapping
 from tracer.resolve.symbols.processes import Image as Held
 from tracer.resolve.symbols.processes import Process, Processes
 

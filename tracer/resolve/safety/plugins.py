@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 
 from tracer.errors import TracerError
-from tracer.resolve.processes.maps import mappings, users
-from tracer.resolve.processes.named import named
+from tracer.host.maps import mappings, users
+from tracer.host.named import named
 
 FILTERED = "a seccomp filter that does not know of uretprobe(2) ends its process at the return (Linux 6.11 to 6.13)"
 

@@ -19,12 +19,12 @@ from contextlib import ExitStack
 from typing import Literal
 
 from tracer.errors import TracerError
+from tracer.host.maps import Mapping, mappings
+from tracer.host.memory import open_memory, read
+from tracer.host.stat import directory
 from tracer.probes.arch import EM_AARCH64
 from tracer.probes.site import Site
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.processes.maps import Mapping, mappings
-from tracer.resolve.processes.memory import open_memory, read
-from tracer.resolve.processes.stat import directory
 from tracer.resolve.safety.opcodes import LONGEST, is_breakpoint
 
 State = Literal["set", "lacking", "patched", "moved"]

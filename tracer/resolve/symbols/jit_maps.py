@@ -18,9 +18,9 @@ from collections.abc import Callable
 
 from tracer.dataclass import NamedTuple
 from tracer.errors import TracerError, printable
+from tracer.host.maps import root
+from tracer.host.stat import status_of
 from tracer.opening import PIECE, opened
-from tracer.resolve.processes.maps import root
-from tracer.resolve.processes.stat import status_of
 
 MOST_BYTES = 64 << 20
 """Of one map, which takes half a second to read."""

@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError
+from tracer.host.maps import Mapping, mappings, path_of, root
+from tracer.host.stat import directory
 from tracer.opening import opened
 from tracer.resolve.elf.debug_file import find_debug_file
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import Symbols
-from tracer.resolve.processes.maps import Mapping, mappings, path_of, root
-from tracer.resolve.processes.stat import directory
 
 if TYPE_CHECKING:
     from tracer.resolve.dwarf.inline_frames import InlineFrames, Source

@@ -16,8 +16,8 @@ from typing import Any
 
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
-from tracer.resolve.processes.maps import Mapping, mappings
-from tracer.resolve.processes.stat import identity
+from tracer.host.maps import Mapping, mappings
+from tracer.host.stat import identity
 from tracer.resolve.symbols.jit_maps import jit_map
 from tracer.resolve.symbols.modules import Module, Modules
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracer.errors import TracerError
-from tracer.resolve.processes.maps import Mapping
+from tracer.host.maps import Mapping
 from tracer.resolve.symbols.jit_maps import JitMaps
 from tracer.resolve.symbols.modules import Module
 from tracer.resolve.symbols.processes import Image, Process, Processes, process_of, space_of

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tracer.errors import ProgramError, Source, TracerError
+from tracer.host.maps import executable_files
 from tracer.lang.syntax.parser import parse
 from tracer.probes.site import Site, Target
 from tracer.resolve.files.loaded import loaded_files
 from tracer.resolve.files.paths import find_files
-from tracer.resolve.processes.maps import executable_files
 from tracer.resolve.sites.expand import expand
 
 

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.host.test_processes import SLEEPS_C
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter, usdt_note
-from tests.unit.resolve.processes.test_processes import SLEEPS_C
 from tests.unit.resolve.programs import FUNCTIONS_C, LIBRARY_C, PROBES_C, SEMAPHORE_C, THROWS_CC
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
+from tracer.host.maps import mappings
 from tracer.lang.syntax.parser import parse
 from tracer.pipeline import plan
 from tracer.probes.site import Mem, Reg, Site, Target, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.identity import open_verified
-from tracer.resolve.processes.maps import mappings
 from tracer.resolve.sites.expand import expand
 
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"

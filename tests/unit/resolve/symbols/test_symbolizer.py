@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.resolve.conftest import Build
 from tracer.dataclass import replace
-from tracer.resolve.processes.maps import Mapping, mappings
+from tracer.host.maps import Mapping, mappings
 from tracer.resolve.symbols import modules, processes
 from tracer.resolve.symbols.modules import Modules
 from tracer.resolve.symbols.processes import Processes

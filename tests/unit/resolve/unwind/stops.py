@@ -9,7 +9,7 @@ import pickle
 import subprocess
 from pathlib import Path
 
-from tracer.resolve.processes import maps
+from tracer.host import maps
 from tracer.resolve.symbols.processes import Image, Process, Processes
 from tracer.resolve.symbols.unwinder import Unwinder
 from tracer.resolve.unwind.registers import X86_64

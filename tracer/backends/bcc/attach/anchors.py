@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from tracer.backends.bcc.attach.main_thread import EXECED, MainThread
 from tracer.errors import TracerError
+from tracer.host.stat import ENDED, EXITING, facts_of, has_others
 from tracer.kernel.bpf import NOTHING, link_uprobes, program_load
 from tracer.kernel.trials.instructions import Spot, place_of
 from tracer.kernel.workers.watcher import Gone, Watcher
@@ -17,7 +18,6 @@ from tracer.plan.model import Plan
 from tracer.plan.points import points
 from tracer.probes.site import FileIdentity, Site
 from tracer.resolve.files.identity import open_verified
-from tracer.resolve.processes.stat import ENDED, EXITING, facts_of, has_others
 
 SITES_A_LINK = 65536
 """Enough for most wildcards in one link: closing one with 57,000 sites takes 60 ms, closing four 220 ms (Linux 6.18).

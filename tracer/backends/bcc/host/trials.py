@@ -12,11 +12,11 @@ from functools import lru_cache
 
 from tracer.backends.bcc.host.callbacks import TAG, for_element, for_round, joined
 from tracer.backends.bcc.host.refused import LONGEST_OLD_KEY
+from tracer.host.maps import mappings
 from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
 from tracer.kernel.disabled import is_disabled
 from tracer.opening import opened
-from tracer.resolve.processes.maps import mappings
 
 _EXIT = bytes.fromhex("b700000000000000" "9500000000000000")
 """r0 = 0; exit."""

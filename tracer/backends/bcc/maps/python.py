@@ -7,12 +7,12 @@ import struct
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import names
+from tracer.host.memory import open_memory, read
+from tracer.host.stat import directory
 from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
 from tracer.resolve.interpreters.python.interpreter import Code, Text
 from tracer.resolve.interpreters.python.layouts import Layout
-from tracer.resolve.processes.memory import open_memory, read
-from tracer.resolve.processes.stat import directory
 
 if TYPE_CHECKING:
     from tracer.resolve.interpreters.frames import Interpreters, Loaded

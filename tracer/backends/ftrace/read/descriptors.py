@@ -32,12 +32,12 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, field, replace
 from tracer.errors import WANTING, TracerError
+from tracer.host.stat import threads_of
 from tracer.kernel import bpf, perf
 from tracer.kernel.disabled import is_disabled
 from tracer.kernel.limits import COLLISION, ONE_SEMAPHORE, allowed_descriptors, check_room
 from tracer.kernel.syscall import Call
 from tracer.kernel.trials.instructions import NOT_PROBED, REMEDY
-from tracer.resolve.processes.stat import threads_of
 
 if TYPE_CHECKING:
     from tracer.kernel.workers.watcher import Watcher

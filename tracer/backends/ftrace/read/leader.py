@@ -20,9 +20,9 @@ import os
 import stat
 
 from tracer.backends.ftrace.read.descriptors import CannotOpen, ProcessEnded
+from tracer.host.stat import ENDED, facts_of
 from tracer.kernel import perf
 from tracer.kernel.kin.inherited import Inherited
-from tracer.resolve.processes.stat import ENDED, facts_of
 
 _SEPARATE = perf.SAMPLE_READ | perf.SAMPLE_TID | perf.SAMPLE_TIME
 

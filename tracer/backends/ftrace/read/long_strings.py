@@ -34,13 +34,13 @@ from tracer.backends.ftrace.samples.decoder import Decoder, Slots
 from tracer.backends.ftrace.samples.shape import TID, TIME, Bytes, Sample, Shape
 from tracer.backends.ftrace.samples.writer import COMM_TOKEN
 from tracer.dataclass import dataclass, field
+from tracer.host.stat import threads_of
 from tracer.kernel import perf
 from tracer.kernel.limits import allowed_descriptors
 from tracer.kernel.uprobe_events import model as uprobe_events
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.kernel.uprobe_events.format import EventFormat
 from tracer.kernel.uprobe_events.model import Place
-from tracer.resolve.processes.stat import threads_of
 from tracer.steps.python.runtime import NO_ROOM
 
 _MOST_WANTED = 2047

@@ -14,14 +14,14 @@ from contextlib import suppress
 
 from tracer.backends.ftrace.program import Event, FtraceProgram
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
+from tracer.host.maps import mappings
+from tracer.host.named import named
+from tracer.host.stat import descendants, facts_of
+from tracer.host.unserved import unserved
 from tracer.kernel.workers.waiting import Held, Patrol
 from tracer.lang.walk import attach_points
 from tracer.plan.points import points
 from tracer.probes.site import Target
-from tracer.resolve.processes.maps import mappings
-from tracer.resolve.processes.named import named
-from tracer.resolve.processes.stat import descendants, facts_of
-from tracer.resolve.processes.unserved import unserved
 
 _EVERY_S, _SHARE = 0.1, 50
 """How often processes are looked at, and how much of tracer's time that takes at most: one part of so many."""

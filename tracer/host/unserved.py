@@ -10,7 +10,7 @@ import os
 import time
 
 from tracer.dataclass import dataclass
-from tracer.resolve.processes.stat import directory
+from tracer.host.stat import directory
 from tracer.servers import KINDS
 
 _REGISTERED = {b"um", b"uw", b"ui"}

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
-from tracer.resolve.processes.maps import mappings, root
-from tracer.resolve.processes.stat import directory, facts_of, pids
+from tracer.host.maps import mappings, root
+from tracer.host.stat import directory, facts_of, pids
 
 _DELETED = b" (deleted)"
 _OTHER_ROOT = re.compile(r"^/proc/\d+/root(?=/)")
@@ -97,7 +97,7 @@ def older_users(paths: Iterable[str]) -> dict[str, tuple[list[int], bool]]:
 def listed(processes: list[int]) -> str:
     """`process 12 (ticker)`, `process 12 (ticker) and 2 more`."""
     rest = len(processes) - 1
-    from tracer.resolve.processes.named import named
+    from tracer.host.named import named
 
     return named(processes[0]) + (f" and {rest} more" if rest else "")
 

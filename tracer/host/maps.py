@@ -12,7 +12,7 @@ from collections.abc import Set
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.resolve.processes.stat import directory, gone, pids
+from tracer.host.stat import directory, gone, pids
 
 _DELETED = " (deleted)"
 _MAX_LINKS = 40
@@ -53,7 +53,7 @@ def mappings(pid: int) -> tuple[Mapping, ...]:
     except (FileNotFoundError, ProcessLookupError):
         raise gone(pid) from None
     except PermissionError:
-        from tracer.resolve.processes.named import named
+        from tracer.host.named import named
 
         # root: the process has a capability that tracer lacks, or a security module says no.
         hint = "run tracer as root" if os.geteuid() else "it has more privileges, or a security module guards it"
@@ -165,7 +165,7 @@ def executable_files(pid: int) -> tuple[MappedFile, ...]:
             entry = f"{shown}/map_files/{each.key}"
             found[each.file] = MappedFile(path, path) if path is not None else MappedFile(entry, each.path, True)
     if not found:
-        from tracer.resolve.processes.named import named
+        from tracer.host.named import named
 
         raise TracerError(f"{named(pid)} runs no user program: it is a kernel thread, or has just ended")
     try:

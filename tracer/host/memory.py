@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tracer.resolve.processes.stat import directory
+from tracer.host.stat import directory
 
 _ENTRY = struct.Struct("=Q")
 _PRESENT, _WRITES_ARE_SERVED = 1 << 63, 1 << 57
@@ -110,7 +110,7 @@ def _check(memory: int, size: int, address: int, asked: int, pages: int | None) 
             os.close(pagemap)
     if len(entries) % _ENTRY.size == 0 and all(each & asked == _PRESENT for (each,) in _ENTRY.iter_unpack(entries)):
         return
-    from tracer.resolve.processes.unserved import unserved_at
+    from tracer.host.unserved import unserved_at
 
     if unserved_at(_home(memory), _MOST_S).what is not None:
         raise OSError(errno.EAGAIN, "its page has to come from another process or machine")

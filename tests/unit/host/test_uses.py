@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from tracer.resolve.processes.file_users import Other, Uses, listed, uses_of
+from tracer.host.file_users import Other, Uses, listed, uses_of
 
 
 def started(process: subprocess.Popen[bytes], path: Path) -> int:

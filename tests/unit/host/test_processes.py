@@ -11,9 +11,9 @@ import pytest
 
 from tests.unit.resolve.conftest import Build
 from tracer.errors import TracerError
-from tracer.resolve.processes import maps
-from tracer.resolve.processes.maps import executable_files, mappings, root, within
-from tracer.resolve.processes.named import named
+from tracer.host import maps
+from tracer.host.maps import executable_files, mappings, root, within
+from tracer.host.named import named
 
 SLEEPS_C = '#include <unistd.h>\nint main(void) { write(1, "x", 1); for (;;) pause(); }\n'
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
+from tracer.host.maps import mappings
+from tracer.host.stat import directory, pids
 from tracer.probes.site import Target
-from tracer.resolve.processes.maps import mappings
-from tracer.resolve.processes.stat import directory, pids
 
 _EMULATORS = {
     "Valgrind": re.compile(r"/(?:valgrind(?:\.bin)?|valgrind/[^/]+-linux)$"),

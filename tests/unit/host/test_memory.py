@@ -13,8 +13,8 @@ import pytest
 
 from tests.harness.cli import read_line, target, tracer, until
 from tests.targets.build import build
-from tracer.resolve.processes.memory import content_of, environment_of, open_memory, read, words_of, write
-from tracer.resolve.processes.named import named
+from tracer.host.memory import content_of, environment_of, open_memory, read, words_of, write
+from tracer.host.named import named
 
 
 def test_memory_of_a_process_is_read_and_written() -> None:

@@ -19,7 +19,7 @@ def named(pid: int) -> str:
     except OSError:
         return f"process {pid}"
     if len(name) >= _CUT:
-        from tracer.resolve.processes.memory import words_of
+        from tracer.host.memory import words_of
 
         with suppress(OSError):
             longer = os.path.basename(os.fsdecode(words_of(pid).partition(b"\0")[0]))

@@ -1,1 +1,0 @@
-"""Information about processes from /proc."""
