@@ -114,6 +114,7 @@ class Argument:
     | unsigned | an integer or bool | the typed expression as uint64 |
     | constant | an integer that is known before the first hit | int |
     | string | a string | the typed expression |
+    | percentage | a number, which may have a fraction, or a string in quotes | str |
     | text | a string in quotes | str, with surrogate escapes for bytes that are not UTF-8 |
     | shown | anything that can be shown, a floating-point number too | the typed expression |
     | source | what `str()` takes | bytes of a text in the program or on the command line, else the typed expression |

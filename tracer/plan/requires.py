@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tracer.errors import Span
-from tracer.lang.aggregations.registry import keeps_of
+from tracer.lang.aggregations.registry import kept_of
 from tracer.lang.typed import Program
 from tracer.lang.types import has_stack
 from tracer.plan.features import Feature
@@ -173,7 +173,7 @@ def _of_maps(program: Program, own: Steps, steps: Mapping[int, Steps]) -> Iterat
         if program.maps[step.map].forgets and isinstance(step, MapLength):
             yield Need(Feature.LENGTH_FORGETS, construct, step.span)
             continue
-        if keeps_of(program.maps[step.map]) == "series":
+        if kept_of(program.maps[step.map]).in_user_space:
             yield Need(Feature.SERIES_KEYS, construct, step.span)
             continue
         zeros = step.map in zeroed and not isinstance(step, MapGet)

@@ -7,7 +7,7 @@ from functools import partial
 
 from tracer.dataclass import replace
 from tracer.lang import typed
-from tracer.lang.aggregations.registry import keeps_of
+from tracer.lang.aggregations.registry import kept_of
 from tracer.lang.types import BOOL, UINT64, BoolType, IntType, StringType, Type
 from tracer.lang.walk import walk
 from tracer.steps import arithmetic
@@ -183,7 +183,7 @@ def _statement(ctx: Lowering, stmt: typed.Stmt) -> None:
             ctx.forget_map(map)
         case typed.Aggregate(map=map, key=key, value=optional):
             sample = None if optional is None else value(ctx, optional)
-            if sample is not None and keeps_of(ctx.program.maps[map]) == "series":
+            if sample is not None and kept_of(ctx.program.maps[map]).in_user_space:
                 ctx.add(Sample(map, values(ctx, key), ctx.built_in("nsecs", stmt.span), sample))
             else:
                 ctx.add(Update(map, values(ctx, key), sample))

@@ -251,6 +251,15 @@ def _text(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str 
     return None
 
 
+def _percentage(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str | None:
+    if isinstance(node, ast.DecimalLit | ast.Param) and node.text is not None:
+        return node.text
+    if isinstance(node, ast.StrLit):
+        return _text(ctx, node, wanted, function)
+    value = known(ctx, node, wanted.what)
+    return None if value is None else str(value)
+
+
 def _string(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> typed.Expr | None:
     value = ctx.expr(node)
     if value is None or isinstance(value.type, StringType):
@@ -346,6 +355,7 @@ _KINDS: dict[str, Callable[[Context, ast.Expr, Argument, str], Any]] = {
     "constant": lambda ctx, node, wanted, function: known(ctx, node, wanted.what),
     "string": _string,
     "text": _text,
+    "percentage": _percentage,
     "shown": lambda ctx, node, wanted, function: shown(ctx, node),
     "source": _source,
     "type": _type,
