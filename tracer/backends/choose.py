@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, TracerError
-from tracer.plan.features import NEEDS_ROOT, Feature, State, Supported, Unsupported, elsewhere
+from tracer.lang import features
+from tracer.plan.states import NEEDS_ROOT, State, Supported, Unsupported, elsewhere
 
 if TYPE_CHECKING:
     from tracer.backends.base import Backend
-    from tracer.plan.features import Capabilities
     from tracer.plan.model import Plan
+    from tracer.plan.states import Capabilities
 
 
 def _bcc() -> Backend:
@@ -95,7 +96,7 @@ def choose(
             continue
         found = check(plan, capabilities)
         if not found:
-            by_hand = by_hand and any(need.feature is Feature.SEMAPHORE for need in plan.needs)
+            by_hand = by_hand and any(need.feature is features.SEMAPHORE for need in plan.needs)
             choice = Choice(backend, tuple(map(_passed_over, [name] * len(reasons), reasons)), by_hand)
             states = map(capabilities.features.get, wanted)
             why = next((state.slow for state in states if isinstance(state, Supported) and state.slow), "")
@@ -120,7 +121,7 @@ def choose(
 
 def _activated(capabilities: Capabilities, activation: Activation) -> tuple[Capabilities, bool]:
     """What a backend can do with the tracer's help, and whether it needs that for semaphores."""
-    lacks = capabilities.missing.get(Feature.SEMAPHORE)
+    lacks = capabilities.missing.get(features.SEMAPHORE)
     if lacks is None or activation is Activation.REFUSED:
         return capabilities, False
     state: State = Supported("raised by tracer itself")
@@ -128,8 +129,8 @@ def _activated(capabilities: Capabilities, activation: Activation) -> tuple[Capa
         state = Unsupported(lacks.reason, "start the program first, then trace it with -p PID --usdt-file-activation")
     elif activation is Activation.FOLLOWED:
         state = Unsupported(lacks.reason, "leave out --follow: -p PID --usdt-file-activation traces the process alone")
-    features = {**capabilities.features, Feature.SEMAPHORE: state}
-    return replace(capabilities, features=features), activation is Activation.BY_HAND
+    states = {**capabilities.features, features.SEMAPHORE: state}
+    return replace(capabilities, features=states), activation is Activation.BY_HAND
 
 
 def _with_remedy(refusal: Diagnostic, plan: Plan, here: Capabilities, activation: Activation) -> Diagnostic:

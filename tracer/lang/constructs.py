@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from tracer.dataclass import dataclass, field
 from tracer.errors import Span
 from tracer.lang import typed
+from tracer.lang.features import Feature
 from tracer.lang.types import UINT64, IntType, StackType, StringType, Type
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Lowering(Protocol[V]):
 
     clause: typed.Clause
 
-    def ask(self, feature: str, construct: str, span: Span) -> None:
+    def ask(self, feature: Feature, construct: str, span: Span) -> None:
         """Notes that not every backend can do this."""
 
     def value(self, expr: typed.Expr) -> V:
@@ -168,7 +169,7 @@ class Value:
     """A built-in value such as `pid`; `type` is its type or finds it, `shown` its name in the reference.
 
     `node` is its node where that is no `typed.Builtin`. `lower`: how that becomes steps; without one it is what a hit
-    says under its name.
+    says under its name. `needs`: of the backend, wherever it is used.
     """
 
     name: str
@@ -178,6 +179,7 @@ class Value:
     place: Place = "anywhere"
     shown: str = ""
     node: NodeClass | None = None
+    needs: Feature | None = None
     lower: Lower = lambda ctx, node: ctx.built_in(node.name, node.span)
 
 
@@ -189,8 +191,8 @@ class Function:
     assigned to a map; a "statement" stands alone; a "value" is an expression. `rule` makes the typed node, or several
     of a statement, None where it has reported why there is none; with `partial` it also gets None for arguments without
     a type. Of a function without a rule the node is a `typed.Call` of type `type`. `fold(type, *values)` says in Python
-    what constants give. `lower`: how its node becomes steps, a `typed.Call` or that of the class `node`. The value of
-    one that `acts` may be left unused.
+    what constants give. `lower`: how its node becomes steps, a `typed.Call` or that of the class `node`; `needs`: of
+    the backend, wherever it is used. The value of one that `acts` may be left unused.
     """
 
     name: str
@@ -211,6 +213,7 @@ class Function:
     fold: Callable[..., int | bool | bytes] | None = None
     lower: Lower | None = None
     node: NodeClass | None = None
+    needs: Feature | None = None
 
     @property
     def least(self) -> int:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from tracer.dataclass import replace
 from tracer.errors import Span
-from tracer.lang import typed
-from tracer.lang.builtins.registry import lower_of
+from tracer.lang import features, typed
+from tracer.lang.builtins.registry import built_in_of
+from tracer.lang.constructs import Function
 from tracer.lang.types import (
     BOOL,
     INT64,
@@ -198,13 +199,20 @@ def _value(ctx: Lowering, expr: typed.Expr) -> Value:
             return _increment(ctx, expr)
         case typed.MapGet(map=name, key=key):
             if ctx.program.maps[name].kind != "scalar":
-                ctx.ask("AGGREGATION_READ", f"{name} as a value", expr.span)
+                ctx.ask(features.AGGREGATION_READ, f"{name} as a value", expr.span)
             return ctx.map_value(name, values(ctx, key), expr.type, expr.span)
         case _:
-            lower = lower_of(expr)
-            assert lower is not None, expr
-            lowered: Value = lower(ctx, expr)
-            return lowered
+            return _built_in(ctx, expr)
+
+
+def _built_in(ctx: Lowering, expr: typed.Expr) -> Value:
+    construct = built_in_of(expr)
+    assert construct.lower is not None, expr
+    if construct.needs is not None:
+        name = expr.name if isinstance(expr, typed.Builtin | typed.Call) else construct.name
+        ctx.ask(construct.needs, f"{name}()" if isinstance(construct, Function) else name, expr.span)
+    lowered: Value = construct.lower(ctx, expr)
+    return lowered
 
 
 def _within(ctx: Lowering, index: Value, count: int) -> Value:

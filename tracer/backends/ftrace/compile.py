@@ -20,9 +20,8 @@ from tracer.plan.model import Plan, Variant
 from tracer.plan.points import first_numbers
 from tracer.probes.site import Site
 from tracer.steps import model as steps
-from tracer.steps.python.leaves import leaves
 from tracer.steps.values import BuiltIn, Name, Value
-from tracer.steps.walk import walk
+from tracer.steps.walk import leaves, walk
 
 
 def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:

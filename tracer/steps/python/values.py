@@ -150,7 +150,7 @@ def _compared(left: bytes, right: bytes, count: int) -> int:
 
 
 def _glob(printer: PythonValues, op: Op) -> str:
-    from tracer.lang.globs import parse_glob
+    from tracer.lang.builtins.data.globs import parse_glob
 
     text, pattern = op.args
     assert isinstance(pattern, Const) and isinstance(pattern.value, bytes)

@@ -213,7 +213,7 @@ def _find(function: Function, value: Op) -> C:
 
 def _glob(function: Function, value: Op) -> C:
     """A bit of the state for each place up to which the text may have come; a byte moves it on where it may stand."""
-    from tracer.lang.globs import parse_glob
+    from tracer.lang.builtins.data.globs import parse_glob
 
     text, pattern = value.args
     assert isinstance(pattern, Const) and isinstance(pattern.value, bytes)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from tracer.dataclass import replace
-from tracer.lang import typed
+from tracer.lang import features, typed
 from tracer.lang.constructs import Argument, Call, Function, Lowering, V
 from tracer.lang.fold import array_in_memory, constant, convert, string
 from tracer.lang.types import BOOL, INT64, UINT64, ArrayType, CharType, IntType, StringType, Type, is_block, memory_size
@@ -89,13 +89,7 @@ def _starts(ctx: Lowering[V], call: typed.Call) -> V:
     return ctx.op("int", UINT64, ctx.op("not", BOOL, ctx.op("starts", BOOL, left, right, length)))
 
 
-def _length(ctx: Lowering[V], call: typed.Call) -> V:
-    ctx.ask("STRING_FUNCTIONS", f"{call.name}()", call.span)
-    return ctx.op("strlen", UINT64, ctx.value(call.args[0]))
-
-
 def _find(ctx: Lowering[V], call: typed.Call) -> V:
-    ctx.ask("STRING_FUNCTIONS", f"{call.name}()", call.span)
     return ctx.op("find", INT64, *map(ctx.value, call.args))
 
 
@@ -176,7 +170,7 @@ def _signal_word(ctx: Lowering[V], call: typed.Call) -> V:
 
 
 def _glob(call: Call) -> typed.Expr | None:
-    from tracer.lang.globs import MOST_PLACES, parse_glob
+    from tracer.lang.builtins.data.globs import MOST_PLACES, parse_glob
 
     text, pattern = call.args[0], call.args[1].encode("utf-8", "surrogateescape")
     count = len(parse_glob(pattern).places)
@@ -187,13 +181,12 @@ def _glob(call: Call) -> typed.Expr | None:
 
 
 def _matches(type: Type, text: bytes, pattern: bytes) -> bool:
-    from tracer.lang.globs import parse_glob
+    from tracer.lang.builtins.data.globs import parse_glob
 
     return parse_glob(pattern).matches(text)
 
 
 def _matched(ctx: Lowering[V], call: typed.Call) -> V:
-    ctx.ask("STRING_FUNCTIONS", f"{call.name}()", call.span)
     return ctx.op("glob", BOOL, *map(ctx.value, call.args))
 
 
@@ -215,24 +208,26 @@ FUNCTIONS = (
     Function(
         "strlen", "value", "strlen(s)", (Argument("string", "the argument of strlen()"),), UINT64,
         "length of a string in bytes", "@ = hist(strlen(str(arg0)));",
-        fold=lambda type, text: len(text), lower=_length,
+        fold=lambda type, text: len(text), needs=features.STRING_FUNCTIONS,
+        lower=lambda ctx, call: ctx.op("strlen", UINT64, ctx.value(call.args[0])),
     ),
     Function(
         "strcontains", "value", "strcontains(s, part)", (_SEARCHED, _SEARCHED), BOOL,
         "whether a string holds another", 'if (strcontains(comm, "sql")) { @ = count(); }',
-        fold=lambda type, haystack, needle: needle in haystack,
+        fold=lambda type, haystack, needle: needle in haystack, needs=features.STRING_FUNCTIONS,
         lower=lambda ctx, call: ctx.compare("!=", _find(ctx, call), ctx.constant(-1, INT64)),
     ),
     Function(
         "strstr", "value", "strstr(haystack, needle)", (Argument("string", "an argument of strstr()"),) * 2, INT64,
         "where a string first holds another, counted from 0, or -1", 'if (strstr(comm, "sql") == 0) { @ = count(); }',
         fold=lambda type, haystack, needle: haystack.find(needle), lower=_find,
+        needs=features.STRING_FUNCTIONS,
     ),
     Function(
         "globmatch", "value", "globmatch(s, pattern)",
         (Argument("string", "the first argument of globmatch()"), Argument("text", "the pattern of globmatch()")), BOOL,
         "whether a string matches a pattern of `*`, `?` and `[a-z]`", 'if (globmatch(comm, "post*")) { @ = count(); }',
-        rule=_glob, fold=_matches, lower=_matched,
+        rule=_glob, fold=_matches, lower=_matched, needs=features.STRING_FUNCTIONS,
     ),
     Function(
         "str_concat", "value", "str_concat(a, b)", (Argument("string", "an argument of str_concat()"),) * 2, None,
