@@ -40,7 +40,7 @@ def states(has: Has) -> dict[Feature, State]:
         features.FOLLOW: Supported("other processes are trapped too; with -p their samples are dropped"),
         features.PREDICATE: Supported("in the kernel where its filter is exact, the rest in user space"),
         features.COUNT: Supported(_TRIGGER if has("hist") else "in user space; by a counter where there is no key"),
-        features.AGGREGATION: Supported(f"{_TRIGGER}, as min, max and hist always") if has("hist") else _USER_SPACE,
+        features.AGGREGATION: Supported(f"{_TRIGGER}, as min, max, hist and quantiles always") if has("hist") else _USER_SPACE,
         features.MAP: _USER_SPACE,
         features.EVENT: Supported("from samples in perf rings"),
         features.USER_SPACE: _USER_SPACE,

@@ -44,7 +44,7 @@ def states(has: Has) -> dict[Feature, State]:
     cold = "" if has("sleepable") else "data on a page that is not in memory is counted as unreadable"
     read = Supported(but=cold)
     keys = () if has("long_keys") else ("no keys of more than 512 bytes",)
-    aggregation = (*(() if has("atomics") else ("no min, max",)), *keys)
+    aggregation = (*(() if has("atomics") else ("no min, max, quantiles",)), *keys)
     map = (*(() if has("atomics") else ("no ++ as a value",)), *keys)
     in_maps = "in the kernel" if has("late_allocation") else "in the kernel, in memory allocated at the start"
     return {
