@@ -8,6 +8,7 @@ from tracer.plan.states import NO_COUNTER, Has, State, Supported, Unsupported, e
 
 _USER_SPACE = Supported("in user space")
 _TRIGGER = "in the kernel where the answer is the same, else in user space"
+_SOME_BY_TRIGGER = f"{_TRIGGER}, as min, max, hist and quantiles always"
 _NO_OWNER = Unsupported("the kernel's events carry no user and group", elsewhere("bcc"))
 _LATE = Unsupported("a hit is seen after the program has gone on, so a signal would come too late", elsewhere("bcc"))
 _NO_CGROUP = Unsupported("the kernel's events do not carry it", elsewhere("bcc"))
@@ -40,7 +41,7 @@ def states(has: Has) -> dict[Feature, State]:
         features.FOLLOW: Supported("other processes are trapped too; with -p their samples are dropped"),
         features.PREDICATE: Supported("in the kernel where its filter is exact, the rest in user space"),
         features.COUNT: Supported(_TRIGGER if has("hist") else "in user space; by a counter where there is no key"),
-        features.AGGREGATION: Supported(f"{_TRIGGER}, as min, max, hist and quantiles always") if has("hist") else _USER_SPACE,
+        features.AGGREGATION: Supported(_SOME_BY_TRIGGER) if has("hist") else _USER_SPACE,
         features.MAP: _USER_SPACE,
         features.EVENT: Supported("from samples in perf rings"),
         features.USER_SPACE: _USER_SPACE,
