@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from tracer.api import events as events
@@ -13,11 +12,10 @@ from tracer.errors import Diagnostic, Source, UsageError
 from tracer.lang.config import KNOWN
 from tracer.probes.site import Target
 from tracer.render import notices as notices
-from tracer.tracing import Request
+from tracer.tracing import Prepared, Request
 
 if TYPE_CHECKING:
     from tracer.resolve.listing import Listed
-    from tracer.target.running import RunningProcess
 
 
 def trace(
@@ -35,31 +33,19 @@ def trace(
 
     Raises `ProgramError` where the program is wrong or cannot run here, `TracerError` for anything else.
     """
-    from tracer import pipeline
-    from tracer.backends.choose import BACKENDS, Activation
-    from tracer.dataclass import replace
     from tracer.render.notices import Overhead
 
-    if pid is not None and command is not None:
-        raise UsageError("pid and command cannot be used together", "command already traces its process alone")
-    if follow and pid is None and command is None:
-        raise UsageError("follow needs a pid or a command", "without them every process is traced already")
-    if backend is not None and backend not in BACKENDS:
-        raise UsageError(f"no backend {backend}", f"there are {', '.join(BACKENDS)}")
-    argv, path = _command(command)
-    settings, activation = _settings(config), Activation.of(command is not None, follow)
-    with ExitStack() as stack:
-        process: RunningProcess | None = None
-        if pid is not None:
-            from tracer.target.running import RunningProcess
-
-            process = stack.enter_context(RunningProcess(pid))
-        plan, said = pipeline.plan(Source(program), args, Target(pid, path, follow), environment, settings)
-        plan = replace(plan, separate_points=max_rate is not None)
-        compiled = pipeline.compile(plan, backend, activation=activation)
-        stack.pop_all()  # the trace closes it
-    warnings = [Overhead(plan.program.source, each) for each in said]
-    return Trace(compiled, Request(process, argv, follow, max_rate, duration_s=duration), warnings)
+    asked = Request(
+        Source(program), args, pid, command, follow, backend, _settings(config), environment,
+        max_rate=max_rate, duration_s=duration,
+    )  # fmt: skip
+    prepared, warnings = Prepared(asked), list[notices.Notice]()
+    try:
+        prepared.compile(lambda plan, said: warnings.extend([Overhead(plan.program.source, each) for each in said]))
+    except BaseException:
+        prepared.close()
+        raise
+    return Trace(prepared, warnings)
 
 
 def check(program: str, *args: str, config: Mapping[str, Any] | None = None) -> list[Diagnostic]:
@@ -79,15 +65,6 @@ def find_probes(pattern: str | os.PathLike[str], pid: int | None = None) -> list
     from tracer.resolve.listing import list_probes
 
     return list(list_probes(os.fspath(pattern), Target(pid)))
-
-
-def _command(command: str | Sequence[str] | None) -> tuple[tuple[str, ...] | None, str | None]:
-    if command is None:
-        return None, None
-    from tracer.target.child import find_program, parse_command
-
-    argv = parse_command(command) if isinstance(command, str) else tuple(command)
-    return argv, find_program(argv[0])
 
 
 def _settings(config: Mapping[str, Any] | None) -> dict[str, str]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tracer import choices
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, TracerError
 from tracer.lang import features
@@ -17,19 +20,12 @@ if TYPE_CHECKING:
     from tracer.plan.states import Capabilities
 
 
-def _bcc() -> Backend:
-    from tracer.backends.bcc import BccBackend
-
-    return BccBackend()
-
-
-def _ftrace() -> Backend:
-    from tracer.backends.ftrace import FtraceBackend
-
-    return FtraceBackend()
+def _made(name: str) -> Backend:
+    backend: Backend = getattr(import_module(f"tracer.backends.{name}"), f"{name.capitalize()}Backend")()
+    return backend
 
 
-BACKENDS: dict[str, Callable[[], Backend]] = {"bcc": _bcc, "ftrace": _ftrace}
+BACKENDS: dict[str, Callable[[], Backend]] = {name: partial(_made, name) for name in choices.BACKENDS}
 """In order of preference. Each is imported only when it is asked for."""
 
 

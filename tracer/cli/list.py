@@ -20,14 +20,12 @@ from tracer.cli.options import (
     MaxProbes,
     NoWarnings,
     UnsafeReturns,
-    checked_pid,
-    command_of,
+    flags,
     look_for_debug_files_in,
-    only_one,
     program_text,
     settings_of,
 )
-from tracer.errors import UsageError
+from tracer.errors import Source, UsageError
 
 if TYPE_CHECKING:
     from tracer.probes.site import Target
@@ -86,13 +84,12 @@ def command(
     from tracer.resolve.listing import list_lines, list_probes
 
     look_for_debug_files_in(debug_folders)
-    only_one([pid] if pid is not None else None, child, False)
-    if pid is not None:
-        from tracer.target.running import RunningProcess
+    target = Target()
+    if pid is not None or child is not None:
+        from tracer.tracing import Prepared, Request
 
-        with RunningProcess(checked_pid(pid)):
-            pass  # it is there, and no thread: said in one line if not
-    target = Target(pid, command_of(child)[1])
+        with Prepared(Request(Source(""), pid=pid, command=child), flags()) as prepared:
+            target = prepared.target  # it is there, and no thread: said in one line if not
     if expression is not None or (pattern is not None and _is_program(pattern)):
         from tracer import pipeline
 

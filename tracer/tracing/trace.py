@@ -44,10 +44,9 @@ if TYPE_CHECKING:
 
     from tracer.backends.semaphore_copies import SemaphoreCopies
     from tracer.host.leases import Leases
-    from tracer.pipeline import Compiled
     from tracer.results.events import Outcome
     from tracer.target.child import Child
-    from tracer.tracing import Request
+    from tracer.tracing import Prepared
     from tracer.tracing.effects import Words
     from tracer.tracing.lookout import Lookout
     from tracer.tracing.loop import Controls
@@ -59,17 +58,20 @@ _IN_PYTHON = "hits of tracer's own child before its exec count too: it has no un
 
 
 class Trace:
-    """`results` makes the consumers of results, once what names addresses is there; `told` gets all that is to be said
-    beside them, and so do they. `words` takes what the program's own system() and cat() complain of.
+    """Of what has been `prepared` and compiled. `results` makes the consumers of results, once what names addresses is
+    there; `told` gets all that is to be said beside them, and so do they. `words` takes what the program's own system()
+    and cat() complain of.
     """
 
     def __init__(
-        self, compiled: Compiled, request: Request, controls: Controls, told: Consumer, words: Words,
+        self, prepared: Prepared, controls: Controls, told: Consumer, words: Words,
         results: Callable[[Names | None, Effects], Consumer],
     ) -> None:  # fmt: skip
-        self._compiled = self._running = compiled
+        self._compiled = self._running = compiled = prepared.compiled
         self._plan = compiled.plan
-        self._request = request
+        self._request = prepared.request
+        self._argv = prepared.argv
+        self._process = prepared.process
         self._controls = controls
         self._told = told
         self._effects = Effects(words)
@@ -96,10 +98,10 @@ class Trace:
         plan, request, controls = self._plan, self._request, self._controls
         self._tell(*map(PassedOver, self._compiled.notes))
         self._refuse()
-        if request.argv is not None:
+        if self._argv is not None:
             from tracer.target.child import Child
 
-            self._child = stack.enter_context(Child(request.argv))
+            self._child = stack.enter_context(Child(self._argv))
         self._target, self._watched = self._whom(stack)
         names = self._names = self._named(stack)
         self._results = self._make(names, self._effects)
@@ -129,16 +131,16 @@ class Trace:
 
     def _refuse(self) -> None:
         """Raises `ProgramError` for programs that the probes could harm, or that would not meet them."""
-        plan, request = self._plan, self._request
+        plan = self._plan
         if any(os.path.basename(site.path).startswith(_COPYING) for site in plan.sites):
             from tracer.silence.copied_code import refuse_copied_code
 
-            of_one = not request.follow and (request.process is not None or request.argv is not None)
-            refuse_copied_code(plan, request.argv, of_one)
-        if request.process is not None and plan.probes:
+            of_one = not self._request.follow and (self._process is not None or self._argv is not None)
+            refuse_copied_code(plan, self._argv, of_one)
+        if self._process is not None and plan.probes:
             from tracer.silence.rewritten import refuse_rewritten
 
-            refuse_rewritten(plan, request.process.pid)
+            refuse_rewritten(plan, self._process.pid)
 
     def _named(self, stack: ExitStack) -> Names | None:
         """What names addresses; None where the program has none."""
@@ -154,7 +156,7 @@ class Trace:
     def _whom(self, stack: ExitStack) -> tuple[Target, Watched | None]:
         """The process to trace, whose end ends the trace; its descriptor wakes the loop."""
         child, request, controls = self._child, self._request, self._controls
-        watched = child if child is not None else request.process
+        watched = child if child is not None else self._process
         if watched is None:
             return Target(), None
         target = Target(watched.pid, child.path if child is not None else None, request.follow)
@@ -348,10 +350,10 @@ class Trace:
             self._told.notice(notice)
 
     def _not_followed(self) -> Iterator[Notice]:
-        if self._request.process is not None and self._request.follow:
+        if self._process is not None and self._request.follow:
             from tracer.tracing.end_warnings import not_followed
 
-            yield from not_followed(self._request.process.pid)
+            yield from not_followed(self._process.pid)
 
     def _not_leased(self) -> Iterator[str]:
         for path, reason in self._leases.refused.items() if self._leases is not None else ():

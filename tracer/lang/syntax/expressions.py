@@ -11,7 +11,6 @@ from typing import NoReturn
 
 from tracer.dataclass import replace
 from tracer.errors import Fault, Source, Span
-from tracer.lang import unsupported
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.cursor import TAGS, TYPE_WORDS, Cursor
 from tracer.lang.syntax.lexer import Token
@@ -225,6 +224,8 @@ class ExpressionParser(Cursor):
 
     def _no_operand(self, token: Token) -> NoReturn:
         if token.kind == "keyword":
+            from tracer.lang import unsupported
+
             entry = unsupported.STATEMENTS.get(token.text)
             if entry is not None:
                 message, hint = unsupported.phrase(f"'{token.text}'", entry)

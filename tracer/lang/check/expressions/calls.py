@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer.dataclass import replace
-from tracer.lang import suggest, typed, unsupported
+from tracer.lang import suggest, typed
 from tracer.lang.builtins.registry import FUNCTIONS, VALUES
 from tracer.lang.check.expressions import maps, memory
 from tracer.lang.check.expressions.operands import integer, known
@@ -70,6 +70,8 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
 
 
 def _no_value(ctx: Context, node: ast.Name) -> None:
+    from tracer.lang import unsupported
+
     word, span = node.name, node.span
     if word in FUNCTIONS:
         ctx.error(f"{word} is a function", span, f"write {FUNCTIONS[word].call}")
@@ -168,6 +170,8 @@ def _arguments(function: Function) -> str:
 
 
 def _no_function(ctx: Context, node: ast.Call) -> None:
+    from tracer.lang import unsupported
+
     word = node.name
     if word in unsupported.FUNCTIONS:
         message, hint = unsupported.phrase(f"{word}()", unsupported.FUNCTIONS[word])
