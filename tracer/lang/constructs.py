@@ -14,6 +14,7 @@ from tracer.errors import Span
 from tracer.lang import typed
 from tracer.lang.features import Feature
 from tracer.lang.types import UINT64, IntType, StackType, StringType, Type
+from tracer.lang.types.operations import Operation
 
 if TYPE_CHECKING:
     from tracer.lang.scope.context import Context
@@ -41,8 +42,8 @@ class Lowering(Protocol[V]):
     def constant(self, number: int | bool | bytes, type: Type) -> V:
         """A constant."""
 
-    def op(self, op: str, type: Type, *args: V) -> V:
-        """An operation of the table in `tracer/steps/model.py`."""
+    def op(self, op: Operation, type: Type, *args: V) -> V:
+        """An operation of `tracer/lang/types/operations.py`, or one of its own."""
 
     def arithmetic(self, op: str, left: V, right: V, type: IntType) -> V:
         """`+ - * / % & | ^ << >>` in a type."""
@@ -191,8 +192,9 @@ class Function:
     assigned to a map; a "statement" stands alone; a "value" is an expression. `rule` makes the typed node, or several
     of a statement, None where it has reported why there is none; with `partial` it also gets None for arguments without
     a type. Of a function without a rule the node is a `typed.Call` of type `type`. `fold(type, *values)` says in Python
-    what constants give. `lower`: how its node becomes steps, a `typed.Call` or that of the class `node`; `needs`: of
-    the backend, wherever it is used. The value of one that `acts` may be left unused.
+    what constants give. `lower`: how its node becomes steps, a `typed.Call` or that of the class `node`; an operation:
+    of the call's arguments. `needs`: of the backend, wherever it is used. The value of one that `acts` may be left
+    unused.
     """
 
     name: str
@@ -211,7 +213,7 @@ class Function:
     aliases: tuple[str, ...] = field(default=())
     rule: Callable[[Call], typed.Expr | typed.Stmt | tuple[typed.Stmt, ...] | None] | None = None
     fold: Callable[..., int | bool | bytes] | None = None
-    lower: Lower | None = None
+    lower: Lower | Operation | None = None
     node: NodeClass | None = None
     needs: Feature | None = None
 

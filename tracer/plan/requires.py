@@ -9,7 +9,7 @@ from tracer.lang import features
 from tracer.lang.aggregations.registry import kept_of
 from tracer.lang.features import Feature
 from tracer.lang.typed import Program
-from tracer.lang.types import has_stack
+from tracer.lang.types import has_stack, operations
 from tracer.plan.model import Need, ProbePlan
 from tracer.probes.site import Global, Mem, Site
 from tracer.steps.model import (
@@ -110,7 +110,7 @@ def _joins(program: Program, block: Block) -> tuple[tuple[Span, ...] | None, tup
     return here, max(most, here, key=len)
 
 
-_CARRY = ("as", "item", "select", "tuple")
+_CARRY = (operations.AS, operations.ITEM, operations.SELECT, operations.TUPLE)
 """Operations that hand values on as they are."""
 
 
@@ -203,11 +203,11 @@ def _of_walk(program: Program, own: Steps, loop: Each, construct: str) -> Iterat
         step = known.get(value) if isinstance(value, Name) else None
         if isinstance(step, Let):
             return origin(step.value)
-        return origin(value.args[0]) if isinstance(value, Op) and value.op == "as" else value
+        return origin(value.args[0]) if isinstance(value, Op) and value.op is operations.AS else value
 
     def is_item(value: Value, index: int, of: Callable[[Value], bool]) -> bool:
         match origin(value):
-            case Op(op="item", args=(whole, Const(value=at))):
+            case Op(op=operations.ITEM, args=(whole, Const(value=at))):
                 return at == index and of(whole)
         return False
 

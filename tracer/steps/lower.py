@@ -8,7 +8,7 @@ from functools import partial
 from tracer.dataclass import replace
 from tracer.lang import features, typed
 from tracer.lang.aggregations.registry import kept_of
-from tracer.lang.types import BOOL, UINT64, BoolType, IntType, StringType, Type
+from tracer.lang.types import BOOL, UINT64, BoolType, IntType, StringType, Type, operations
 from tracer.lang.walk import walk
 from tracer.steps import arithmetic
 from tracer.steps.expressions import Lowering, truth, value, values
@@ -82,7 +82,7 @@ def _cheap(value: Value) -> bool:
     are simplified as if the program had no variable.
     """
     base, _ = arithmetic.address(value)
-    if isinstance(base, Op) and base.op == "select":
+    if isinstance(base, Op) and base.op is operations.SELECT:
         return all(arithmetic.atomic(arithmetic.address(part)[0]) for part in base.args)
     return arithmetic.atomic(base) or isinstance(base, SiteText)
 

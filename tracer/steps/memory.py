@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tracer.errors import NOWHERE, Span
 from tracer.lang import features
-from tracer.lang.types import UINT64, ArrayType, IntType, StringType, Type, memory_size
+from tracer.lang.types import UINT64, ArrayType, IntType, StringType, Type, memory_size, operations
 from tracer.steps import arithmetic
 from tracer.steps.context import Context
 from tracer.steps.model import Fetch
@@ -78,7 +78,7 @@ def _at_either(ctx: Context, address: Value, read: Callable[[Value], Value], typ
     be read as a part of the hit.
     """
     base, offset = arithmetic.address(address)
-    if isinstance(base, Op) and base.op == "select":
+    if isinstance(base, Op) and base.op is operations.SELECT:
         condition, *arms = base.args
     elif base in ctx.choices:
         condition, *arms = ctx.choices[base]

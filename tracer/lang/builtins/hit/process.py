@@ -8,7 +8,7 @@ import re
 
 from tracer.lang import features, typed
 from tracer.lang.constructs import Argument, Call, Function, Lowering, V, Value
-from tracer.lang.types import BOOL, UINT64, CgroupPathType, StringType, UsernameType
+from tracer.lang.types import BOOL, UINT64, CgroupPathType, StringType, UsernameType, operations
 from tracer.lang.types.combine import SMALL
 
 COMM_SIZE = 16
@@ -116,7 +116,7 @@ VALUES = (
     Value("gid", SMALL, "group ID of that process", "@[gid] = count();", needs=features.UID),
     Value(
         "username", UsernameType(), "name of the user with that uid", "@[username] = count();", needs=features.UID,
-        lower=lambda ctx, node: ctx.op("as", node.type, ctx.built_in("uid", node.span)),
+        lower=lambda ctx, node: ctx.op(operations.AS, node.type, ctx.built_in("uid", node.span)),
     ),
     Value("comm", StringType(COMM_SIZE), "name of the thread that hit the probe", "@[comm] = count();", lower=_typed),
     Value("cpu", SMALL, "number of the CPU it ran on", "@[cpu] = count();"),
@@ -173,6 +173,6 @@ FUNCTIONS = (
         (Argument("unsigned", "the number of cgroup_path()"), Argument("text", "the names of cgroup_path()")), None,
         "path of the cgroup with that number, in each hierarchy whose name matches: unified is version 2",
         "@[cgroup_path(cgroup)] = count();", "cgroup path", optional=1, rule=_group_path,
-        lower=lambda ctx, call: ctx.op("as", call.type, ctx.value(call.args[0])),
+        lower=operations.AS,
     ),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from tracer.errors import Span
 from tracer.lang import features, typed
 from tracer.lang.constructs import Argument, Call, Function, Lowering, V, Value
 from tracer.lang.fold import convert
-from tracer.lang.types import STACK_FRAMES_MOST, STACK_MODES, UINT64, StackType, SymbolType
+from tracer.lang.types import STACK_FRAMES_MOST, STACK_MODES, UINT64, StackType, SymbolType, operations
 from tracer.probes.registry import named
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _walked(ctx: Lowering[V], node: typed.UStack) -> V:
 def _symbol(ctx: Lowering[V], node: typed.USym) -> V:
     address = ctx.value(node.address)
     process, moment = ctx.built_in("pid", node.span), ctx.built_in("moment", node.span)
-    return ctx.op("symbol", node.type, process, address, moment)
+    return ctx.op(operations.SYMBOL, node.type, process, address, moment)
 
 
 def _usym(call: Call) -> typed.Expr | None:

@@ -14,7 +14,7 @@ from tracer.backends.bcc.codegen.wide import all_used, clear, computed, into, po
 from tracer.backends.bcc.maps.layout import size_of
 from tracer.backends.bcc.maps.tables import Table
 from tracer.lang.aggregations.registry import buckets_of, kept_of
-from tracer.lang.types import BOOL, IntType, StringType, Type
+from tracer.lang.types import BOOL, IntType, StringType, Type, operations
 from tracer.steps import model, values
 from tracer.steps.values import Const, Name, Op, Value
 from tracer.steps.walk import used, walk
@@ -121,7 +121,7 @@ def _items_used(step: model.Each) -> set[int]:
 
     def look(value: Value) -> None:
         match value:
-            case Op(op="item", args=(Name() as whole, Const(value=int(index)))) if whole == step.name:
+            case Op(op=operations.ITEM, args=(Name() as whole, Const(value=int(index)))) if whole == step.name:
                 found.add(index)
             case Op(args=args):
                 for arg in args:
