@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracer.api.collector import Collector
+from tracer.api.consumer import Consumer, Writer
+from tracer.errors import UsageError
 from tracer.render.notices import Waits
 from tracer.tracing.locked import Locked
 from tracer.tracing.loop import Controls
@@ -63,6 +65,19 @@ class Trace:
         self._thread.join()
         if error is None:
             self._raise()
+
+    def add(self, consumer: Consumer | Writer, only: bool = False) -> None:
+        """Gives all that comes to one more; before the trace is entered. `only`: the iterator gets no events, and none
+        waits for it. A `Writer` writes what the command line would print.
+        """
+        if self._thread.ident is not None:
+            raise UsageError("a trace that runs takes no consumer", "add it before the trace is entered")
+        collector = self._collector
+        if isinstance(consumer, Writer):
+            collector.writers.append(consumer)
+        else:
+            collector.consumers.append(consumer)
+        collector.keeps = collector.keeps and not only
 
     def __iter__(self) -> Iterator[Event]:
         return self

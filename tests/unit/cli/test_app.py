@@ -71,6 +71,12 @@ def process(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
         ("-e x -p nginx", 2, "-p nginx: a process is named by its number; pidof PROGRAM shows it"),
         ("-l -p -e x", 2, "-p -e: a process is named by its number; pidof PROGRAM shows it"),
         ("-e x -p 0", 2, "-p 0: a process number is positive"),
+        ("-e x --also a.b", 2, "--also a.b: the ending tells no format; write it before: json:a.b or text:a.b"),
+        ("-e x --also xml:a", 2, "--also xml:a: the ending tells no format; write it before: json:xml:a or text:xml:a"),
+        ("-e x -o a --also text:./a", 2, "--also text:./a: another output goes there already; name a file for each"),
+        ("-e x --also a.json --also json:a.json", 2,
+         "--also json:a.json: another output goes there already; name a file for each"),
+        ("flame --also a.json", 2, "--also needs a program; give one with -e 'PROGRAM'"),
         ("-e x -p 1 -p 2", 2, "-p takes one process; start one tracer for each, or write /pid == 1 || pid == 2/"),
         (
             "-e x --emit-elf y", 2,

@@ -25,6 +25,7 @@ from tracer.host.polling import ready
 from tracer.render.notices import DETAIL, NOTE, WARNING, Attached, Consumer, Lost, Notice, Overhead, Waits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import ExitStack
 
     from tracer.tracing.loop import Controls
@@ -214,12 +215,12 @@ class Words:
 
 class Talk(Consumer):
     """Says what is to be said: with `quiet` only what the answer lacks, with `verbose` all. `warns`: an attach point
-    that slows the programs down is told. When the results are complete, `out` is written.
+    that slows the programs down is told. When the results are complete, `outs` are written.
     """
 
-    def __init__(self, words: Words, out: Output, quiet: bool, verbose: bool, warns: bool) -> None:
+    def __init__(self, words: Words, outs: Sequence[Output], quiet: bool, verbose: bool, warns: bool) -> None:
         self._words = words
-        self._out = out
+        self._outs = outs
         self._quiet = quiet
         self._verbose = verbose
         self._warns = warns
@@ -241,11 +242,17 @@ class Talk(Consumer):
         return not self._quiet and (weight == NOTE or (weight == DETAIL and self._verbose))
 
     def finish(self) -> None:
-        self._out.finish()
+        for out in self._outs:
+            out.finish()
+
+    @property
+    def left_out(self) -> int:
+        """Bytes of output that nobody took."""
+        return sum(out.left_out for out in self._outs)
 
     def end(self) -> None:
-        if self._out.left_out:
-            self.say(f"{self._out.left_out} bytes of output left out: nobody reads them")
+        if self.left_out:
+            self.say(f"{self.left_out} bytes of output left out: nobody reads them")
         self._words.finish()
 
     def say(self, line: str, prefix: str = "tracer: ") -> None:
