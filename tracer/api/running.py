@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.api.collector import Collector
 from tracer.api.consumer import Consumer, Writer
-from tracer.errors import UsageError
-from tracer.render.notices import Waits
+from tracer.errors import Heard, UsageError
+from tracer.render.notices import Missing, Waits
 from tracer.tracing.locked import Locked
 from tracer.tracing.loop import Controls
 from tracer.tracing.trace import Trace as Assembled
@@ -170,7 +170,9 @@ def _run(prepared: Prepared, controls: Controls, collector: Collector) -> None:
     """The thread. It knows nothing of the object that was handed out, so that this can be dropped."""
     error: BaseException | None = None
     try:
-        with prepared, controls, Locked(lambda line: collector.notice(Waits(line, False))):
+        locked = Locked(lambda line: collector.notice(Waits(line, False)))
+        heard = Heard(lambda line: collector.notice(Missing(line)), controls.asked)
+        with prepared, controls, locked, heard:
             program = prepared.compiled.plan.program
             Assembled(
                 prepared, controls, collector, collector,

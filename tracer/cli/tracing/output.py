@@ -19,8 +19,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tracer import errors
-from tracer.errors import TracerError, counted
+from tracer.errors import Heard, TracerError, counted, printable
 from tracer.host.polling import ready
 from tracer.render.notices import DETAIL, NOTE, WARNING, Attached, Consumer, Lost, Notice, Overhead, Waits
 
@@ -182,7 +181,7 @@ class Words:
 
     def __init__(self, controls: Controls, raw: bool = False) -> None:
         self._output: Output | None = None
-        self._before = errors.tell
+        self._heard = Heard(self._tell)  # it must not wait for a reader either
         if sys.stderr is not None:  # it was closed before we began, and descriptor 2 may be any file by now
             with suppress(TracerError):
                 self._output = Output(2, "stderr", "none", controls, needed=False, raw=raw)
@@ -201,14 +200,14 @@ class Words:
                 self._output.finish()
 
     def _tell(self, line: str) -> None:
-        self.say(f"tracer: {errors.printable(line)}\n")
+        self.say(f"tracer: {printable(line)}\n")
 
     def __enter__(self) -> Words:
-        self._before, errors.tell = errors.tell, self._tell  # it must not wait for a reader either
+        self._heard.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        errors.tell = self._before
+        self._heard.__exit__()
         if self._output is not None:
             self._output.__exit__(*error)
 
@@ -258,8 +257,6 @@ class Talk(Consumer):
     def say(self, line: str, prefix: str = "tracer: ") -> None:
         """A line."""
         if not line.isprintable():
-            from tracer.errors import printable
-
             line = printable(line)  # the names of files and functions are not the user's own
         self._words.say(f"{prefix}{line}\n")
 
