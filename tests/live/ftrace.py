@@ -27,7 +27,7 @@ def compiled_c(path: Path, source: str, *flags: str) -> Path:
 
 
 def compiled(text: str, pid: int | None = None) -> FtraceProgram:
-    plan, _ = pipeline.plan(Source(text), (), Target(pid))
+    plan, _ = pipeline.plan(Source(text), (), Target(() if pid is None else [pid]))
     program = pipeline.compile(plan, "ftrace").program
     assert isinstance(program, FtraceProgram)
     return program
@@ -36,7 +36,7 @@ def compiled(text: str, pid: int | None = None) -> FtraceProgram:
 @contextmanager
 def session(text: str, pid: int | None = None) -> Iterator[FtraceSession]:
     """An attached session."""
-    with FtraceSession(compiled(text, pid), Target(pid), ALONE) as opened:
+    with FtraceSession(compiled(text, pid), Target(() if pid is None else [pid]), ALONE) as opened:
         opened.attach()
         yield opened
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tracer.api import events as events
@@ -17,16 +17,22 @@ from tracer.tracing import Request
 
 if TYPE_CHECKING:
     from tracer.resolve.listing import Listed
-    from tracer.target.running import RunningProcess
+    from tracer.target.running import RunningProcesses
+
+
+Whom = int | str | Sequence[int | str]
+"""The number of a process, its exact name, or several of these."""
 
 
 def trace(
-    program: str, *args: str, pid: int | None = None, command: str | Sequence[str] | None = None,
-    follow: bool = False, backend: str | None = None, duration: float | None = None, max_rate: int | None = None,
-    config: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None,
+    program: str, *args: str, pid: Whom | None = None, command: str | Sequence[str] | None = None,
+    follow: bool = False, children: bool = False, backend: str | None = None, duration: float | None = None,
+    max_rate: int | None = None, config: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Trace:  # fmt: skip
-    """A trace of `program`, the text of one, whose `$1`, `$2`, … are `args`: of the process `pid`, of `command`, which
-    it starts, or of every process; with `follow` of what that starts too. Nothing is attached before it is entered.
+    """A trace of `program`, the text of one, whose `$1`, `$2`, … are `args`: of the process `pid` (its number, or its
+    exact name, or several of these), of `command`, which it starts, or of every process; with `follow` of what these
+    start too, with `children` of what descends from `pid` and runs now. Nothing is attached before it is entered.
 
     `backend`: "bcc" or "ftrace"; None chooses. `duration`: after so many seconds it ends. `max_rate`: an attach point
     with more hits a second is detached. `config` are settings as in the program's `config = { … }`, and over them;
@@ -44,22 +50,23 @@ def trace(
         raise UsageError("pid and command cannot be used together", "command already traces its process alone")
     if follow and pid is None and command is None:
         raise UsageError("follow needs a pid or a command", "without them every process is traced already")
+    if children and pid is None:
+        raise UsageError("children needs a pid", "follow traces what a command starts")
     if backend is not None and backend not in BACKENDS:
         raise UsageError(f"no backend {backend}", f"there are {', '.join(BACKENDS)}")
     argv, path = _command(command)
     settings, activation = _settings(config), Activation.of(command is not None, follow)
     with ExitStack() as stack:
-        process: RunningProcess | None = None
+        processes: RunningProcesses | None = None
         if pid is not None:
-            from tracer.target.running import RunningProcess
-
-            process = stack.enter_context(RunningProcess(pid))
-        plan, said = pipeline.plan(Source(program), args, Target(pid, path, follow), environment, settings)
+            processes = stack.enter_context(_processes(pid, children))
+        target = Target(() if processes is None else processes.pids, path, follow)
+        plan, said = pipeline.plan(Source(program), args, target, environment, settings)
         plan = replace(plan, separate_points=max_rate is not None)
         compiled = pipeline.compile(plan, backend, activation=activation)
         stack.pop_all()  # the trace closes it
     warnings = [Overhead(plan.program.source, each) for each in said]
-    return Trace(compiled, Request(process, argv, follow, max_rate, duration_s=duration), warnings)
+    return Trace(compiled, Request(processes, argv, follow, max_rate, duration_s=duration), warnings)
 
 
 def check(program: str, *args: str, config: Mapping[str, Any] | None = None) -> list[Diagnostic]:
@@ -71,14 +78,24 @@ def check(program: str, *args: str, config: Mapping[str, Any] | None = None) -> 
     return pipeline.plan(Source(program), args, given=_settings(config))[1]
 
 
-def find_probes(pattern: str | os.PathLike[str], pid: int | None = None) -> list[Listed]:
+def find_probes(pattern: str | os.PathLike[str], pid: Whom | None = None) -> list[Listed]:
     """The probes of a file, or those that match an attach point whose parts may be left out at the end: `libc`,
-    `usdt:/usr/bin/python3.11:*`, `uprobe:libc:str*`. With `pid` a file is one that the process has mapped. Needs no
-    root. Raises `TracerError`.
+    `usdt:/usr/bin/python3.11:*`, `uprobe:libc:str*`. With `pid` a file is one that these processes have mapped. Needs
+    no root. Raises `TracerError`.
     """
     from tracer.resolve.listing import list_probes
 
-    return list(list_probes(os.fspath(pattern), Target(pid)))
+    with nullcontext() if pid is None else _processes(pid) as processes:
+        return list(list_probes(os.fspath(pattern), Target(() if processes is None else processes.pids)))
+
+
+def _processes(whom: Whom, children: bool = False) -> RunningProcesses:
+    from tracer.target.running import processes_of
+
+    asked = [whom] if isinstance(whom, int | str) else whom
+    if not asked:
+        raise UsageError("pid names no process", "None traces every process")
+    return processes_of(asked, children, itself=True)
 
 
 def _command(command: str | Sequence[str] | None) -> tuple[tuple[str, ...] | None, str | None]:

@@ -157,7 +157,7 @@ def _run(compiled: Compiled, request: Request, controls: Controls, collector: Co
     """The thread. It knows nothing of the object that was handed out, so that this can be dropped."""
     error: BaseException | None = None
     try:
-        with request.process or nullcontext(), controls, Locked(lambda line: collector.notice(Waits(line, False))):
+        with request.processes or nullcontext(), controls, Locked(lambda line: collector.notice(Waits(line, False))):
             program = compiled.plan.program
             Assembled(
                 compiled, request, controls, collector, collector,
@@ -171,5 +171,5 @@ def _run(compiled: Compiled, request: Request, controls: Controls, collector: Co
 def _drop(controls: Controls, request: Request, thread: threading.Thread) -> None:
     controls.hurry = True
     controls.end()
-    if thread.ident is None and request.process is not None:  # it was never entered
-        request.process.close()
+    if thread.ident is None and request.processes is not None:  # it was never entered
+        request.processes.close()

@@ -11,6 +11,7 @@ from tracer.cli.options import (
     Backend,
     BackendName,
     Child,
+    Children,
     Duration,
     Expression,
     Follow,
@@ -18,9 +19,9 @@ from tracer.cli.options import (
     Quiet,
     StackFormat,
     Verbose,
+    check_whom,
     command_of,
-    only_one,
-    process_of,
+    processes_of,
     seconds_of,
 )
 from tracer.errors import Source, TracerError, UsageError
@@ -42,6 +43,7 @@ def command(
     ] = None,
     expression: Expression = None,
     pids: Pids = None,
+    children: Children = False,
     child: Child = None,
     follow: Follow = False,
     backend: Backend = "auto",
@@ -84,16 +86,18 @@ def command(
         if files:
             raise UsageError("a program and files cannot be used together", "tracer run --stacks takes $1, $2, …")
         seconds = seconds_of(duration)
-        return _traced(Source(expression), wanted, pids, child, follow, backend, output, seconds, quiet, verbose)
-    if pids or child is not None or follow or duration is not None:
-        raise UsageError("-p, -c, --follow and --duration need a program", "give one with -e 'PROGRAM'")
+        return _traced(
+            Source(expression), wanted, pids, children, child, follow, backend, output, seconds, quiet, verbose
+        )
+    if pids or children or child is not None or follow or duration is not None:
+        raise UsageError("-p, -c, --follow, --children and --duration need a program", "give one with -e 'PROGRAM'")
     _converted(files or ["-"], wanted, output)
     return 0
 
 
 def _traced(
-    source: Source, wanted: "Wanted", pids: "list[int] | None", child: "str | None", follow: bool,
-    backend: BackendName, output: "str | None", duration_s: "float | None", quiet: bool, verbose: bool,
+    source: Source, wanted: "Wanted", pids: "list[str] | None", children: bool, child: "str | None",
+    follow: bool, backend: BackendName, output: "str | None", duration_s: "float | None", quiet: bool, verbose: bool,
 ) -> int:  # fmt: skip
     from tracer import pipeline
     from tracer.backends.choose import Activation
@@ -103,11 +107,11 @@ def _traced(
     from tracer.probes.site import Target
     from tracer.tracing import Request
 
-    pid = only_one(pids, child, follow)
+    check_whom(pids, child, follow, children)
     asked = Activation.of(child is not None, follow)
     argv, program = command_of(child)
-    with process_of(pid) as process:
-        target = Target(None if process is None else process.pid, program, follow)
+    with processes_of(pids, children) as processes:
+        target = Target(() if processes is None else processes.pids, program, follow)
         plan, warnings = pipeline.plan(source, (), target, os.environ)
         wanted.check(plan.program)
         if said := [each for each in warnings if each.lacking or not quiet]:
@@ -116,7 +120,7 @@ def _traced(
             sys.stderr.write(diagnostics_text(plan.program.source, said))
         with looked_after(plan):
             compiled = pipeline.compile(plan, None if backend == "auto" else backend, activation=asked)
-            request = Request(process, argv, follow, duration_s=duration_s, quiet=quiet, verbose=verbose)
+            request = Request(processes, argv, follow, duration_s=duration_s, quiet=quiet, verbose=verbose)
             return trace(compiled, request, Printing(output=output, stacks=wanted))
 
 

@@ -12,6 +12,7 @@ import typer
 from tracer.cli.errors import diagnostics_text, printable
 from tracer.cli.options import (
     BackendName,
+    Children,
     DebugInfo,
     Expression,
     Included,
@@ -20,10 +21,10 @@ from tracer.cli.options import (
     MaxProbes,
     NoWarnings,
     UnsafeReturns,
-    checked_pid,
+    check_whom,
     command_of,
     look_for_debug_files_in,
-    only_one,
+    processes_of,
     program_text,
     settings_of,
 )
@@ -58,10 +59,14 @@ def command(
         bool, typer.Option("-v", "--verbose", help="Print what is known of each place, and its arguments.")
     ] = False,
     as_json: Json = False,
-    pid: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option("-p", "--pid", metavar="PID", help="Search the files that this process has mapped."),
+    pids: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            "-p", "--pid", metavar="PID|NAME[,…]", help="Search the files that these processes have mapped.",
+            show_default=False,
+        ),
     ] = None,
+    children: Children = False,
     child: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
@@ -74,25 +79,24 @@ def command(
     no_warnings: NoWarnings = False,
     backend: Annotated[BackendName, typer.Option("--backend", hidden=True)] = "auto",
 ) -> int:
-    """List the probes of a file or a process.
+    """List the probes of a file or of processes.
 
     With a program (-e, or its file), list the probes that it would attach.
 
-    With -p the files that the process has mapped are searched, and the pattern needs no path (usdt::*). uprobe:*:NAME
-    searches all that processes run. -v adds every site's address, function, source line and arguments, the parameters
-    of functions that debug information knows, and whether semaphores are on.
+    With -p the files that the processes have mapped are searched, and the pattern needs no path (usdt::*).
+    uprobe:*:NAME searches all that processes run. -v adds every site's address, function, source line and arguments,
+    the parameters of functions that debug information knows, and whether semaphores are on.
     """
     from tracer.probes.site import Target
     from tracer.resolve.listing import list_lines, list_probes
 
     look_for_debug_files_in(debug_folders)
-    only_one([pid] if pid is not None else None, child, False)
-    if pid is not None:
-        from tracer.target.running import RunningProcess
-
-        with RunningProcess(checked_pid(pid)):
-            pass  # it is there, and no thread: said in one line if not
-    target = Target(pid, command_of(child)[1])
+    check_whom(pids, child, False, children)
+    with processes_of(pids, children) as processes:
+        # They are there, and no threads: said in one line if not.
+        target = Target(() if processes is None else processes.pids, command_of(child)[1])
+        if processes is not None and processes.chosen:
+            sys.stderr.write(f"tracer: {processes.chosen.replace('tracing', 'searching', 1)}\n")
     if expression is not None or (pattern is not None and _is_program(pattern)):
         from tracer import pipeline
 
@@ -154,7 +158,7 @@ def _is_program(name: str) -> bool:
 
 
 class Details:
-    """The lines below a probe; probes come file by file. With -p semaphores are those of that process."""
+    """The lines below a probe; probes come file by file. With -p semaphores are those of these processes."""
 
     _texts: SiteTexts
 
@@ -233,5 +237,5 @@ class Details:
             from tracer.host.file_users import uses_of
 
             path = os.path.abspath(self._path)
-            self._running = uses_of([path], self._target.pid)[path].own
+            self._running = uses_of([path], self._target.pictures)[path].own
         return self._running

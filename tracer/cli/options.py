@@ -16,7 +16,7 @@ _MOST_BYTES = 1 << 24
 """How long a program's text may be."""
 
 if TYPE_CHECKING:
-    from tracer.target.running import RunningProcess
+    from tracer.target.running import RunningProcesses
 
 Format = Literal["text", "json"]
 """`-f`: a name of `render.RENDERERS`."""
@@ -31,11 +31,13 @@ Stage = Literal["ast", "typed", "steps", "plan", "program", "bytecode"]
 
 # Typer reads these at run time and its older versions know no `X | None` there.
 Pids = Annotated[
-    Optional[list[int]],  # noqa: UP045 - see above
+    Optional[list[str]],  # noqa: UP045 - see above
     typer.Option(
-        "-p", "--pid", metavar="PID", help="Only this process, with all its threads; ends with it.", show_default=False
+        "-p", "--pid", metavar="PID|NAME[,…]", show_default=False,
+        help="Only these processes, with all their threads: numbers, or exact names; ends with the last.",
     ),
-]
+]  # fmt: skip
+Children = Annotated[bool, typer.Option("--children", help="With -p: also what descends from these and runs now.")]
 Words = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Argument(
@@ -68,7 +70,7 @@ Child = Annotated[
     ),
 ]
 Follow = Annotated[
-    bool, typer.Option("--follow", help="With -p or -c: also the processes that it starts, and theirs.")
+    bool, typer.Option("--follow", help="With -p or -c: also the processes that these start, and theirs.")
 ]
 Backend = Annotated[BackendName, typer.Option("--backend", help="Which backend to use.")]
 MaxProbes = Annotated[
@@ -95,23 +97,15 @@ Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print what trace
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def checked_pid(pid: int) -> int:
-    """Raises `UsageError` for a number that can be no process."""
-    if pid <= 0:
-        raise UsageError(f"-p {pid}: a process number is positive")
-    return pid
-
-
-def only_one(pids: Sequence[int] | None, child: str | None, follow: bool) -> int | None:
-    """The process of `-p`. Of several, bpftrace traces the last and says nothing."""
-    if pids is not None and len(pids) > 1:
-        raise UsageError("-p takes one process", "start one tracer for each, or write /pid == 1 || pid == 2/")
-    pid = pids[0] if pids else None
-    if pid is not None and child is not None:
+def check_whom(pids: Sequence[str] | None, child: str | None, follow: bool, children: bool = False) -> None:
+    """Raises `UsageError` where -p, -c, --follow and --children do not go together."""
+    if pids and child is not None:
         raise UsageError("-p and -c cannot be used together", "-c already traces its process alone")
-    if follow and pid is None and child is None:
+    if follow and not pids and child is None:
         raise UsageError("--follow needs -p or -c", "without them every process is traced already")
-    return pid
+    if children and not pids:
+        instead = "without it every process is traced already" if child is None else "--follow traces what -c starts"
+        raise UsageError("--children needs -p", instead)
 
 
 def seconds_of(duration: str | None) -> float | None:
@@ -142,13 +136,15 @@ def settings_of(max_probes: int | None = None, unsafe_returns: bool = False, uns
     return settings | {name: "true" for name, is_allowed in allowed.items() if is_allowed}
 
 
-def process_of(pid: int | None) -> "AbstractContextManager[RunningProcess | None]":
-    """The process of `-p`, held so that its number cannot become another's."""
-    if pid is None:
+def processes_of(
+    pids: Sequence[str] | None, children: bool = False
+) -> "AbstractContextManager[RunningProcesses | None]":
+    """The processes of `-p`, held so that their numbers cannot become others'."""
+    if not pids:
         return nullcontext()
-    from tracer.target.running import RunningProcess
+    from tracer.target import running
 
-    return RunningProcess(checked_pid(pid))
+    return running.processes_of(pids, children)
 
 
 def look_for_debug_files_in(given: Sequence[str] | None) -> None:

@@ -12,6 +12,7 @@ from tracer.cli.options import (
     Backend,
     Buffering,
     Child,
+    Children,
     DebugInfo,
     Duration,
     Expression,
@@ -28,10 +29,10 @@ from tracer.cli.options import (
     UnsafeReturns,
     Verbose,
     Words,
+    check_whom,
     command_of,
     look_for_debug_files_in,
-    only_one,
-    process_of,
+    processes_of,
     program_text,
     seconds_of,
     settings_of,
@@ -49,6 +50,7 @@ def command(
     include_paths: IncludePaths = None,
     debug_folders: DebugInfo = None,
     pids: Pids = None,
+    children: Children = False,
     child: Child = None,
     follow: Follow = False,
     format: Annotated[Format, typer.Option("-f", "--format", help="How to print results.")] = "text",
@@ -138,7 +140,7 @@ def command(
 
         sys.stdout.write(laid_out(source))
         return 0
-    pid = only_one(pids, child, follow)
+    check_whom(pids, child, follow, children)
     if stacks is not None:
         from tracer.cli.tracing.stacks import check_output
 
@@ -159,8 +161,8 @@ def command(
         asked = Activation.of(child is not None, follow, by_hand)
     settings = settings_of(max_probes, unsafe_returns, unsafe)
     argv, program = command_of(child)
-    with process_of(pid) as process, ExitStack() as stack:
-        target = Target(None if process is None else process.pid, program, follow)
+    with processes_of(pids, children) as processes, ExitStack() as stack:
+        target = Target(() if processes is None else processes.pids, program, follow)
         if stage is not None:
             from tracer.cli.tracing.dry_run import steering_nothing
 
@@ -195,6 +197,6 @@ def command(
         from tracer.cli.tracing.trace import trace
         from tracer.tracing import Request
 
-        request = Request(process, argv, follow, max_rate, by_hand, seconds, quiet, verbose)
+        request = Request(processes, argv, follow, max_rate, by_hand, seconds, quiet, verbose)
         printing = Printing(format, output, buffering, wanted, failed_reads, not no_warnings, raw)
         return trace(compiled, request, printing)

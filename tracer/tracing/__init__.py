@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from tracer.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from tracer.target.running import RunningProcess
+    from tracer.target.running import RunningProcesses
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Whom to trace: `process`, or the command `argv`, or everybody; with `follow` what it starts too. `max_rate` is
+    """Whom to trace: `processes`, or the command `argv`, or everybody; with `follow` what they start too. `max_rate` is
     the most hits a second of an attach point, `duration_s` how long there are probes at most. `activation`: the user
     wants semaphores raised by tracer. `quiet`: only what makes the answer incomplete is looked into; `verbose`: all
     there is.
     """
 
-    process: RunningProcess | None = None
+    processes: RunningProcesses | None = None
     argv: tuple[str, ...] | None = None
     follow: bool = False
     max_rate: int | None = None
