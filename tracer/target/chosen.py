@@ -19,13 +19,13 @@ _DAY_S = 86400
 
 
 def of_name(name: str) -> Iterator[int]:
-    """The processes that have exactly that name, as the kernel keeps it or in full: all but tracer and its own."""
+    """The processes that have exactly that name, as the kernel keeps it or in full; this very process is none."""
     for pid in pids():
         comm = comm_of(pid)
         if comm != name and not (len(os.fsencode(comm)) >= CUT and name.startswith(comm) and name_of(pid) == name):
             continue
         facts = facts_of(pid)
-        if facts is not None and os.getpid() not in (pid, facts.parent) and _runs(facts):
+        if facts is not None and pid != os.getpid() and _runs(facts):
             yield pid
 
 
