@@ -7,13 +7,11 @@
 #define WIDER(value, bits) ((((1ULL << (bits)) - 1 - (value)) >> 63) * (bits))
 
 /* As log2_bucket of lang/aggregations/buckets.py: bucket 0 for negatives, one for each value below 2^bits, 2^bits for
- * each power of two above. */
-static __always_inline u32 log2_bucket(u64 value, u32 bits)
+ * each power of two above. This one takes no negatives. */
+static __always_inline u32 log2_place(u64 value, u32 bits)
 {
 	u64 exponent, step, rest = value;
 
-	if (value >> 63)
-		return 0;
 	exponent = WIDER(rest, 32);
 	rest >>= exponent;
 	step = WIDER(rest, 16);
@@ -31,6 +29,24 @@ static __always_inline u32 log2_bucket(u64 value, u32 bits)
 	if (exponent < bits || !value)
 		return value + 1;
 	return 1 + ((exponent - bits) << bits) + (value >> (exponent - bits));
+}
+
+static __always_inline u32 log2_bucket(u64 value, u32 bits)
+{
+	return value >> 63 ? 0 : log2_place(value, bits);
+}
+
+/* As quantile_bucket of lang/aggregations/buckets.py; `half` is 0 for unsigned values. */
+static __always_inline u32 quantile_bucket(u64 value, u32 bits, u32 half)
+{
+	u64 below = half ? -(value >> 63) : 0, place;
+
+	value ^= below;
+	if (value >> 63)
+		place = ((63 - bits) << bits) + (value >> (63 - bits));
+	else
+		place = log2_place(value, bits) - 1;
+	return half + (place ^ below);
 }
 
 static __always_inline u32 linear_bucket(s64 value, s64 low, s64 high, u64 step, u32 last)
@@ -154,6 +170,28 @@ static __always_inline void extreme_raise(unsigned long map, const void *key, u6
 	raise(extreme, value);
 }
 
+struct peak {
+	u64 hits, greatest;
+};
+
+/* A counter, and the greatest value that it has counted (of SIGNED_MAX and its kin). */
+static __always_inline void peak_add(unsigned long map, const void *key, u64 value, u64 *length)
+{
+	struct peak *peak = map_lookup(map, key);
+
+	if (!peak) {
+		struct peak first = {1, value};
+
+		if (!map_update(map, key, &first, UPDATE_NEW))
+			return made(length);
+		peak = map_lookup(map, key);
+		if (!peak)
+			return lose_key(map);
+	}
+	raise(&peak->greatest, value);
+	__sync_fetch_and_add(&peak->hits, 1);
+}
+
 #define TOP_BIT (1ULL << 63)
 #define SIGNED_MAX(v) ((u64)(v) ^ TOP_BIT)
 #define UNSIGNED_MAX(v) ((u64)(v))
@@ -193,6 +231,16 @@ static __always_inline void array_extreme_raise(unsigned long map, u32 index, u6
 		return;
 	raise(&extreme->value, value);
 	*(volatile u64 *)&extreme->seen = 1;
+}
+
+static __always_inline void array_peak_add(unsigned long map, u32 index, u64 value)
+{
+	struct peak *peak = map_lookup(map, &index);
+
+	if (peak) {
+		raise(&peak->greatest, value);
+		__sync_fetch_and_add(&peak->hits, 1);
+	}
 }
 
 static __always_inline void assign(unsigned long map, const void *key, const void *value, u64 *length)

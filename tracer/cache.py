@@ -129,7 +129,7 @@ def _read(folder: int, key: str) -> bytes:
         if time.time() - found.st_mtime > _USED_S:
             with suppress(OSError):  # read-only
                 os.utime(descriptor)
-        return file.read(found.st_size)
+        return file.read(found.st_size) or b""  # None where it would have to wait
 
 
 def _write(folder: int, key: str, data: bytes) -> None:

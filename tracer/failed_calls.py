@@ -34,6 +34,8 @@ def _innermost(trace: TracebackType | None) -> tuple[str, str | None]:
     of ours that led to it.
     """
     for frame, code, instruction, line in reversed([*_frames(trace)]):
+        if code.co_filename.startswith("<frozen importlib") and code.co_name == "get_data":  # of a module of Python
+            return "read", _object(frame, "path")
         text = _running(code, instruction, line)
         call = None if text.startswith("raise ") else _CALL.match(text)
         if call is not None and (call[1] not in _OUTPUT or text.startswith("os.")):

@@ -2,7 +2,9 @@
 
 Left out is what no kernel does to a program without a fault of its own: EFAULT and EBADF where only a wrong pointer or
 number leads to them. So are brk (it returns no error), close and munmap (they do their work whatever they say, and a
-notifier cannot do it for them), rt_sigreturn, exit, and the calls that cannot fail.
+notifier cannot do it for them), rt_sigreturn, exit, and the calls that cannot fail. rt_sigprocmask fails for a wrong
+number alone, and libc, which uses it around its forks and threads, does not look. EAGAIN of a read is for descriptors
+that do not wait.
 """
 
 from __future__ import annotations
@@ -97,7 +99,6 @@ rename EACCES EBUSY EDQUOT EEXIST ENOENT ENOSPC EPERM EROFS EXDEV
 renameat EACCES EBUSY EDQUOT EEXIST ENOENT ENOSPC EPERM EROFS EXDEV
 renameat2 EACCES EBUSY EDQUOT EEXIST ENOENT ENOSPC EPERM EROFS EXDEV
 rt_sigaction EINVAL
-rt_sigprocmask EINVAL
 sched_getaffinity EINVAL ESRCH
 sched_setaffinity EINVAL EPERM ESRCH
 sched_setattr EBUSY EINVAL EPERM ESRCH

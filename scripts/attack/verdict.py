@@ -37,8 +37,11 @@ _BAD = {
 _KILLED = re.compile(r"\bwas killed\b")
 _USUAL = re.compile(r"^Attached \d+ probes?$\n?", re.M)
 
-_OF_PYTHON = re.compile(r"^Exception ignored when trying to write to the signal wakeup fd:$\n?", re.M)
-"""What no hook can stop, of a write to a pipe that no kernel refuses so."""
+_OF_PYTHON = re.compile(
+    r"^Exception ignored (?:when trying to write to the signal wakeup fd:|in sys\.unraisablehook: .*\nMemoryError)$\n?",
+    re.M,
+)
+"""What no hook can stop: of a write to a pipe that no kernel refuses so, and where there is no memory for the hook."""
 
 
 def judge(seen: Seen, expected: str | None, error: int | None = None, kills: bool = False) -> None:

@@ -1,12 +1,24 @@
-"""Aggregations: count, sum, avg, min, max, stats, hist, lhist and tseries, of signed and unsigned values, with and
-without keys.
+"""Aggregations: count, sum, avg, min, max, stats, hist, lhist, quantiles and tseries, of signed and unsigned values,
+with and without keys.
 """
 
 from __future__ import annotations
 
 from tests.contract.case import Case, by_hand
 from tests.contract.depot import rounds, signed, u
-from tests.contract.expect import ONE_INTERVAL, average, hist, keyed, lhist, mean, scalar, series, stats, together
+from tests.contract.expect import (
+    ONE_INTERVAL,
+    average,
+    hist,
+    keyed,
+    lhist,
+    mean,
+    quantiles,
+    scalar,
+    series,
+    stats,
+    together,
+)
 from tests.contract.grouping import by, counted, summed, weights_by_item
 
 R = rounds()
@@ -81,6 +93,29 @@ CASES = [
         scalar("@n", len(R)),
         probes=2,
         refused={"bcc": "series"},
+    ),
+    Case(
+        "quantiles",
+        "usdt:T:depot:parcel { @ = quantiles(arg3); @d = quantiles((int32)arg4 * 1000 - 9, 50, 99.95);"
+        ' @k[str(arg1)] = quantiles(arg3 * arg3, 25, 75, "1/16"); @m[arg2] ='
+        " quantiles((int64)arg0 << 40, 0.001, 100); }",
+        quantiles("@", [r.weight for r in R])
+        + quantiles("@d", [r.delta * 1000 - 9 for r in R], 50, 99.95)
+        + quantiles("@k", {k: [w * w for w in ws] for k, ws in weights_by_item().items()}, 25, 75, bits=3)
+        + quantiles("@m", {zone: [r.id << 40 for r in group] for zone, group in by("zone").items()}, 0.001, 100),
+    ),
+    Case(
+        "quantiles_of_unsigned_values_to_the_top",
+        "usdt:T:depot:parcel { @ = quantiles((uint64)-arg0, 1, 50); }",
+        quantiles("@", [u(-r.id) for r in R], 1, 50),
+    ),
+    Case(
+        "quantiles_that_are_cleared_and_zeroed",
+        "usdt:T:depot:plain { @ = quantiles(arg0 * 100, 50); @k[arg0 % 2] = quantiles(arg0, 90);"
+        " if (arg0 == 20) { print(@); clear(@); clear(@k); } if (arg0 == 30) { delete(@k, 0); } }",
+        quantiles("@", [100 * n for n in range(1, 21)], 50)
+        + quantiles("@", [100 * n for n in range(21, 41)], 50)
+        + quantiles("@k", {0: list(range(32, 41, 2)), 1: list(range(21, 41, 2))}, 90),
     ),
     Case("hist", "usdt:T:depot:parcel { @w = hist(arg3); }", hist("@w", [r.weight for r in R])),
     Case(

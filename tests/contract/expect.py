@@ -10,7 +10,9 @@ import json
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
+from math import ceil
 from time import localtime, strftime
 from typing import Any, Union
 
@@ -137,6 +139,45 @@ def hist(name: str, values: list[int] | Mapping[Any, list[int]], bits: int = 0) 
 def lhist(name: str, values: list[int] | Mapping[Any, list[int]], low: int, high: int, step: int) -> Out:
     """lhist(value, low, high, step); values are signed."""
     return _histogram(name, values, lambda each: linear_buckets(each, low, high, step))
+
+
+def quantiles(
+    name: str, values: list[int] | Mapping[Any, list[int]], *percentages: float, bits: int = 5
+) -> Out:  # fmt: skip
+    """quantiles(value, …): from the sorted values; sorted by how many there are."""
+
+    def shown(held: list[int]) -> dict[str, int]:
+        held = sorted(held)
+        found = {"count": len(held)}
+        for percent in percentages or (50, 90, 99, 99.9):
+            rank = max(ceil(Fraction(str(percent)) * len(held) / 100), 1)
+            low, after = _around(held[rank - 1], bits)
+            inside = [each for each in held if low <= each < after]
+            last = rank == len(held) or held[rank] >= after
+            found[f"p{percent}"] = inside[-1] if last else min((low + after - 1) // 2, inside[-1])
+        return {**found, "max": held[-1]}
+
+    if isinstance(values, list):
+        items: dict[Any, dict[str, int]] = {None: shown(values)}
+    else:
+        items = {key: shown(each) for key, each in sorted(values.items(), key=lambda row: (len(row[1]), row[0]))}
+    lines, members = [], []
+    for key, found in items.items():
+        head = name.encode() + (b"" if key is None else b"[" + key_text(key) + b"]")
+        lines.append(head + b": { %b }\n" % b", ".join(b".%b = %d" % (k.encode(), v) for k, v in found.items()))
+        data = b"{%b}" % b", ".join(b'"%b": %b' % (k.encode(), json_of(v)) for k, v in found.items())
+        members.append(data if key is None else quoted(key_text(key, b",")) + b": " + data)
+    data = members[0] if isinstance(values, list) else b"{" + b", ".join(members) + b"}"
+    return Out(b"".join(lines), (_line("quantiles", _named(name.encode(), data)),))
+
+
+def _around(value: int, bits: int) -> tuple[int, int]:
+    """The values that are counted together with this one: its leading bits are theirs."""
+    if value < 0:
+        low, after = _around(-1 - value, bits)
+        return -after, -low
+    width = 1 << max(value.bit_length() - 1 - bits, 0)
+    return value // width * width, value // width * width + width
 
 
 # --- buckets ---------------------------------------------------------------------------------------------------------

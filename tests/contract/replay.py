@@ -30,9 +30,9 @@ from tracer.results.events import Event, ExitEvent, Loss, Outcome
 from tracer.results.store import LocalMaps
 from tracer.steps.model import Steps
 from tracer.steps.python.compile import compile_clause
-from tracer.steps.python.leaves import leaves
 from tracer.steps.python.runtime import Runtime
 from tracer.steps.values import Argument, BuiltIn, Bytes, Memory, ReturnValue, Source, Text, UserStack
+from tracer.steps.walk import leaves
 from tracer.tracing.loop import Controls, Watched, run
 
 PID = 4242

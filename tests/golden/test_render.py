@@ -36,9 +36,9 @@ from tracer.results.events import Event
 from tracer.results.store import LocalMaps
 from tracer.steps.lower import lower
 from tracer.steps.python.compile import compile_clause
-from tracer.steps.python.leaves import leaves
 from tracer.steps.python.runtime import Runtime
 from tracer.steps.values import Argument, BuiltIn, ReturnValue, Source, Text, UserStack
+from tracer.steps.walk import leaves
 
 FILES = Path(__file__).parent / "render"
 STRING = StringType(1024)

@@ -14,9 +14,9 @@ from tracer.lang.types import INT64
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key, MapValue
 from tracer.steps.python.compile import compile_clause
-from tracer.steps.python.leaves import leaves
 from tracer.steps.python.runtime import Runtime
 from tracer.steps.values import Argument, BuiltIn, Source
+from tracer.steps.walk import leaves
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
 

@@ -106,7 +106,7 @@ class Declarations:
         key = tuple(self.key_part() for _ in range(self.rng.choice([0, 0, 1, 1, 1, 2, 3])))
         value = self.rng.choice([INT64, UINT64])
         # A time series takes the time of its hit beside the value.
-        kept = {name: each for name, each in AGGREGATIONS.items() if each.keeps != "series"}
+        kept = {name: each for name, each in AGGREGATIONS.items() if not each.kept.in_user_space}
         kinds = ["scalar"] * 4 + [name for name, each in kept.items() if each.single or not (self.few and key)]
         kind = self.rng.choice(kinds)
         name = f"@m{number}"
@@ -115,6 +115,8 @@ class Declarations:
                 return map_of(name, kind, *key, value=self.type(1) if self.chance(0.5) else value)
             case "hist":
                 return map_of(name, kind, *key, value=value, parameters=(self.rng.choice([0, 0, 3]),))
+            case "quantiles":
+                return map_of(name, kind, *key, value=value, parameters=(self.rng.choice([3, 5]), 50_000_000))
             case "lhist":
                 return map_of(name, kind, *key, value=INT64, parameters=(-10, 11, 4))
             case "count":

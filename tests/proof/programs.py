@@ -7,7 +7,7 @@ import random
 from tests.proof.expressions import Expressions
 from tests.typed_ir import N, num, program
 from tracer.dataclass import replace
-from tracer.lang import typed
+from tracer.lang import features, typed
 from tracer.lang.types import (
     BOOL,
     INT64,
@@ -20,7 +20,6 @@ from tracer.lang.types import (
     Type,
     UsernameType,
 )
-from tracer.plan.features import Feature
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
 
@@ -37,7 +36,7 @@ def make_plan(rng: random.Random, points: list[int]) -> Plan:
 
 def refused(plan: Plan) -> bool:
     """Whether BCC takes a program of these not."""
-    return any(need.feature in (Feature.KEYS_OF_CLEARED, Feature.MAP_WALK_CHANGED) for need in plan.needs)
+    return any(need.feature in (features.KEYS_OF_CLEARED, features.MAP_WALK_CHANGED) for need in plan.needs)
 
 
 class Statements(Expressions):

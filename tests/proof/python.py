@@ -12,9 +12,9 @@ from tracer.results.events import Event, ExitEvent, Loss, MapEvent, PrintfEvent,
 from tracer.results.store import LocalMaps
 from tracer.steps import model, values
 from tracer.steps.python.compile import compile_clause
-from tracer.steps.python.leaves import leaves
 from tracer.steps.python.runtime import Compiled, Reach, Runtime
 from tracer.steps.python.steps import PythonSteps
+from tracer.steps.walk import leaves
 
 
 class _Place:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tests.proof.world import cut_to
 from tracer.backends.bcc.maps.layout import KeyLayout, decoder
-from tracer.backends.bcc.maps.tables import Shape, Table
-from tracer.lang.aggregations.registry import keeps_of
+from tracer.backends.bcc.maps.tables import Table
+from tracer.lang.aggregations.model import BUCKETS, EXTREME, MEAN, PEAKS, TOTAL, VALUE
+from tracer.lang.aggregations.registry import kept_of
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType
 from tracer.results.store import empty_value
@@ -47,7 +48,7 @@ def maps_of(decl: MapDecl, table: Table | None, elements: Sequence[Element], mar
         elif table.buckets > 1:
             counts = found.setdefault(key, {})
             assert isinstance(counts, dict)
-            counts[bucket] = struct.unpack("=Q", value)[0]
+            counts[bucket] = _value(decl, table, value)
         else:
             found[key] = _value(decl, table, value)
     return found
@@ -70,34 +71,36 @@ def lister(maps: MapStore, decl: MapDecl) -> Callable[[], list[tuple[object, obj
 def _is_nothing(table: Table, value: bytes) -> bool:
     """Whether nothing was added at a place of an array."""
     words = struct.unpack(f"={len(value) // 8}Q", value)
-    return not (words[1] if table.shape is Shape.EXTREME else words[0])
+    return not (words[1] if table.cell is EXTREME else words[0])
 
 
 def _nothing(decl: MapDecl) -> MapValue:
-    if keeps_of(decl) == "mean":
+    if kept_of(decl) is MEAN:
         return Average(0, 0)
-    if keeps_of(decl) == "buckets":
+    if kept_of(decl) in (BUCKETS, PEAKS):
         return {}
     value: MapValue = empty_value(decl.value) if decl.kind == "scalar" else 0
     return value
 
 
 def _value(decl: MapDecl, table: Table, raw: bytes) -> MapValue:
-    if table.shape is Shape.VALUE:
+    if table.cell is VALUE:
         return decoder(decl.value)(raw, 0)
     words = struct.unpack(f"={len(raw) // 8}Q", raw)
     signed = isinstance(decl.value, IntType) and decl.value.signed
-    match keeps_of(decl):
-        case "count":
+    match decl.kind:
+        case "count" | "hist" | "lhist":
             return int(words[0])
+        case "quantiles":
+            return words[0], cut_to(words[1] ^ (signed << 63), 64, signed)
         case "sum":
             return cut_to(words[1], 64, signed)
-        case "mean":
+        case "avg" | "stats":
             return Average(words[0], cut_to(words[1], 64, signed))
-        case "greatest":
+        case "max":
             return cut_to(words[0] ^ (signed << 63), 64, signed)
-        case "least":
+        case "min":
             return cut_to(~words[0] ^ (signed << 63), 64, signed)
     assert isinstance(decl.value, IntType)
-    total = words[1] if table.shape is Shape.TOTAL else words[0]
+    total = words[1] if table.cell is TOTAL else words[0]
     return cut_to(total, decl.value.bits, decl.value.signed)

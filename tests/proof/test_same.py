@@ -68,9 +68,9 @@ def spoil_c(right: str, wrong: str) -> None:
 
 def spoil_python() -> None:
     """Lets the Python of steps compare wrongly."""
-    from tracer.steps.python import values as python_values
+    from tracer.lang.types.operations import LE
 
-    python_values._INFIX["le"] = "<"
+    LE.python = "({0} < {1})"
 
 
 def spoil_compound() -> None:

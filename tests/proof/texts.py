@@ -19,9 +19,9 @@ from tests.proof.declarations import Declarations
 from tests.proof.world import REGISTERS
 from tracer.dataclass import replace
 from tracer.errors import ProgramError, Source
+from tracer.lang import features
 from tracer.lang.analyse import analyse
 from tracer.lang.syntax.parser import parse
-from tracer.plan.features import Feature
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
 from tracer.probes.site import ArgSpec, Reg, Site
@@ -196,7 +196,7 @@ def make_text(rng: random.Random, points: list[int]) -> Text:
             whole = _plan(_with_macros(text), sites)
         except ProgramError:
             continue
-        if not any(need.feature is Feature.KEYS_OF_CLEARED for need in whole.needs):
+        if not any(need.feature is features.KEYS_OF_CLEARED for need in whole.needs):
             return Text(_with_macros(text), whole, _plan(_expanded(text), sites))
 
 

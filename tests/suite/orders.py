@@ -24,8 +24,8 @@ from tracer.plan.model import Plan, Variant
 from tracer.probes.site import Reg, Site
 from tracer.steps.model import Steps
 from tracer.steps.python.compile import compile_clause
-from tracer.steps.python.leaves import leaves
 from tracer.steps.python.runtime import Runtime
+from tracer.steps.walk import leaves
 from tracer.tracing.loop import Watched
 
 PID = CHILD_PID

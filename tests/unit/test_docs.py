@@ -29,9 +29,10 @@ from tracer.lang import config, typed, unsupported  # noqa: E402
 from tracer.lang.aggregations import histograms, series  # noqa: E402
 from tracer.lang.builtins import registry  # noqa: E402
 from tracer.lang.check.unroll import UNROLL_MOST, UNROLLED_MOST  # noqa: E402
+from tracer.lang.features import FEATURES  # noqa: E402
 from tracer.lang.syntax import expressions, statements  # noqa: E402
 from tracer.lang.types import STACK_FRAMES_MOST  # noqa: E402
-from tracer.plan.features import Feature, Has, State, Unsupported  # noqa: E402
+from tracer.plan.states import Has, State, Unsupported  # noqa: E402
 from tracer.probes import arch, timers  # noqa: E402
 from tracer.probes.registry import KINDS  # noqa: E402
 
@@ -132,8 +133,8 @@ def says(state: State) -> str:
 
 
 def features() -> str:
-    rows = [[says(module.states(everything)[feature]) for module in BACKENDS.values()] for feature in Feature]
-    names = [feature.value for feature in Feature]
+    rows = [[says(module.states(everything)[feature]) for module in BACKENDS.values()] for feature in FEATURES]
+    names = [feature.name for feature in FEATURES]
     return table(("what a program may need", *BACKENDS), *((name, *row) for name, row in zip(names, rows, strict=True)))
 
 
@@ -142,13 +143,13 @@ def taken_away(name: str) -> str:
     if name in ("bpf", "ring"):
         return "bcc is not usable"
     changed: dict[tuple[State, str], list[str]] = {}
-    for feature in Feature:
+    for feature in FEATURES:
         found: dict[State, list[str]] = {}
         for backend, module in BACKENDS.items():
             if (state := module.states(all_but(name))[feature]) != module.states(everything)[feature]:
                 found.setdefault(state, []).append(backend)
         for state, backends in found.items():
-            changed.setdefault((state, " and ".join(backends)), []).append(feature.value)
+            changed.setdefault((state, " and ".join(backends)), []).append(feature.name)
     lines = [f"{backends}: {', '.join(names)}: {says(state)}" for (state, backends), names in changed.items()]
     return "; ".join(lines) or "programs run as before"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import socket
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,15 @@ def test_a_call_on_a_path_names_both() -> None:
     with pytest.raises(OSError, match="No such") as failed:
         Path("/none").stat()
     assert described(failed.value) == "stat of /none: No such file or directory"
+
+
+def test_a_module_that_cannot_be_read_is_named() -> None:
+    """Python's loader says the error alone."""
+    path = "/proc/self/mem"  # where nothing is mapped at 0
+    with pytest.raises(OSError, match="error") as failed:
+        SourceFileLoader("shop", path).get_data(path)
+    assert failed.value.filename is None
+    assert described(failed.value) == f"read of {path}: Input/output error"
 
 
 def test_where_no_descriptor_is_left_for_the_source_either_it_was_an_open() -> None:

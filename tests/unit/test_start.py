@@ -17,12 +17,12 @@ HEAVY = {
 
 CASES: dict[str, tuple[tuple[str, ...], int, set[str]]] = {
     "a program of BEGIN alone": (("-e", "BEGIN { exit(); }"), 114, set()),
-    "a program with an error": (("-e", "BEGIN { x"), 34, set()),
+    "a program with an error": (("-e", "BEGIN { x"), 30, set()),
     "a wrong command line": (("--nonsense",), 9, {"difflib"}),
     "the version": (("--version",), 5, set()),
     "the help": (("--help",), 15, set()),
-    "the help of a command": (("run", "--help"), 7, set()),
-    "a list of USDT probes": (("-l", "usdt:libc:*"), 42, set()),
+    "the help of a command": (("run", "--help"), 8, set()),
+    "a list of USDT probes": (("-l", "usdt:libc:*"), 41, set()),
     "a list of functions": (("-l", "uprobe:libc:*"), 56, {"ctypes"}),
     "what the host can do": (("info",), 58, {"ctypes"}),
 }

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tracer.api import events as events
 from tracer.api.running import Trace
 from tracer.errors import Diagnostic, Source, UsageError
 from tracer.lang.config import KNOWN
-from tracer.probes.site import Target
 from tracer.render import notices as notices
-from tracer.tracing import Request
+from tracer.tracing import Prepared, Request, Whom
 
 if TYPE_CHECKING:
     from tracer.resolve.listing import Listed
-    from tracer.target.running import RunningProcesses
-
-
-Whom = int | str | Sequence[int | str]
-"""The number of a process, its exact name, or several of these."""
 
 
 def trace(
@@ -41,32 +34,19 @@ def trace(
 
     Raises `ProgramError` where the program is wrong or cannot run here, `TracerError` for anything else.
     """
-    from tracer import pipeline
-    from tracer.backends.choose import BACKENDS, Activation
-    from tracer.dataclass import replace
     from tracer.render.notices import Overhead
 
-    if pid is not None and command is not None:
-        raise UsageError("pid and command cannot be used together", "command already traces its process alone")
-    if follow and pid is None and command is None:
-        raise UsageError("follow needs a pid or a command", "without them every process is traced already")
-    if children and pid is None:
-        raise UsageError("children needs a pid", "follow traces what a command starts")
-    if backend is not None and backend not in BACKENDS:
-        raise UsageError(f"no backend {backend}", f"there are {', '.join(BACKENDS)}")
-    argv, path = _command(command)
-    settings, activation = _settings(config), Activation.of(command is not None, follow)
-    with ExitStack() as stack:
-        processes: RunningProcesses | None = None
-        if pid is not None:
-            processes = stack.enter_context(_processes(pid, children))
-        target = Target(() if processes is None else processes.pids, path, follow)
-        plan, said = pipeline.plan(Source(program), args, target, environment, settings)
-        plan = replace(plan, separate_points=max_rate is not None)
-        compiled = pipeline.compile(plan, backend, activation=activation)
-        stack.pop_all()  # the trace closes it
-    warnings = [Overhead(plan.program.source, each) for each in said]
-    return Trace(compiled, Request(processes, argv, follow, max_rate, duration_s=duration), warnings)
+    asked = Request(
+        Source(program), args, pid, command, follow, children, backend, _settings(config), environment,
+        max_rate=max_rate, duration_s=duration,
+    )  # fmt: skip
+    prepared, warnings = Prepared(asked), list[notices.Notice]()
+    try:
+        prepared.compile(lambda plan, said: warnings.extend([Overhead(plan.program.source, each) for each in said]))
+    except BaseException:
+        prepared.close()
+        raise
+    return Trace(prepared, warnings)
 
 
 def check(program: str, *args: str, config: Mapping[str, Any] | None = None) -> list[Diagnostic]:
@@ -85,26 +65,8 @@ def find_probes(pattern: str | os.PathLike[str], pid: Whom | None = None) -> lis
     """
     from tracer.resolve.listing import list_probes
 
-    with nullcontext() if pid is None else _processes(pid) as processes:
-        return list(list_probes(os.fspath(pattern), Target(() if processes is None else processes.pids)))
-
-
-def _processes(whom: Whom, children: bool = False) -> RunningProcesses:
-    from tracer.target.running import processes_of
-
-    asked = [whom] if isinstance(whom, int | str) else whom
-    if not asked:
-        raise UsageError("pid names no process", "None traces every process")
-    return processes_of(asked, children, itself=True)
-
-
-def _command(command: str | Sequence[str] | None) -> tuple[tuple[str, ...] | None, str | None]:
-    if command is None:
-        return None, None
-    from tracer.target.child import find_program, parse_command
-
-    argv = parse_command(command) if isinstance(command, str) else tuple(command)
-    return argv, find_program(argv[0])
+    with Prepared(Request(Source(""), pid=pid)) as prepared:
+        return list(list_probes(os.fspath(pattern), prepared.target))
 
 
 def _settings(config: Mapping[str, Any] | None) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tracer.api.collector import Collector
@@ -18,10 +17,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tracer.api.events import Event
-    from tracer.pipeline import Compiled
     from tracer.render.notices import Notice
     from tracer.results.events import Loss
-    from tracer.tracing import Request
+    from tracer.tracing import Prepared
 
 _PATIENCE_S = 60.0
 """How long `maps` waits for the trace to have read them."""
@@ -32,15 +30,15 @@ class Trace:
     entered, and undone once it is left; one that is dropped undoes itself. It can be used from several threads.
     """
 
-    def __init__(self, compiled: Compiled, request: Request, warnings: Sequence[Notice]) -> None:
+    def __init__(self, prepared: Prepared, warnings: Sequence[Notice]) -> None:
         """Made by `tracer.trace`."""
         self._controls = controls = Controls()
         self._collector = Collector(controls)
         self._collector.warnings += warnings
         self._thread = threading.Thread(
-            target=_run, args=(compiled, request, controls, self._collector), name="tracer", daemon=True
+            target=_run, args=(prepared, controls, self._collector), name="tracer", daemon=True
         )
-        self._undo = weakref.finalize(self, _drop, controls, request, self._thread)
+        self._undo = weakref.finalize(self, _drop, controls, prepared, self._thread)
 
     def __enter__(self) -> Trace:
         """Returns once the probes are in place, or the trace is over. Raises `TracerError`."""
@@ -153,14 +151,14 @@ class Trace:
             raise error
 
 
-def _run(compiled: Compiled, request: Request, controls: Controls, collector: Collector) -> None:
+def _run(prepared: Prepared, controls: Controls, collector: Collector) -> None:
     """The thread. It knows nothing of the object that was handed out, so that this can be dropped."""
     error: BaseException | None = None
     try:
-        with request.processes or nullcontext(), controls, Locked(lambda line: collector.notice(Waits(line, False))):
-            program = compiled.plan.program
+        with prepared, controls, Locked(lambda line: collector.notice(Waits(line, False))):
+            program = prepared.compiled.plan.program
             Assembled(
-                compiled, request, controls, collector, collector,
+                prepared, controls, collector, collector,
                 lambda names, effects: collector.results(program, names, effects),
             ).run()  # fmt: skip
     except BaseException as fault:
@@ -168,8 +166,8 @@ def _run(compiled: Compiled, request: Request, controls: Controls, collector: Co
     collector.over(error)
 
 
-def _drop(controls: Controls, request: Request, thread: threading.Thread) -> None:
+def _drop(controls: Controls, prepared: Prepared, thread: threading.Thread) -> None:
     controls.hurry = True
     controls.end()
-    if thread.ident is None and request.processes is not None:  # it was never entered
-        request.processes.close()
+    if thread.ident is None:  # it was never entered
+        prepared.close()

@@ -22,7 +22,7 @@ from tracer.host.polling import ready
 from tracer.kernel.workers import semaphore_process
 from tracer.kernel.workers.semaphores import Semaphore
 from tracer.kernel.workers.spawn import start
-from tracer.plan.features import Feature
+from tracer.lang import features
 from tracer.plan.model import Plan
 from tracer.probes.site import Target
 
@@ -45,7 +45,7 @@ def without_semaphores(plan: Plan) -> Plan:
             )
             for probe in plan.probes
         ),
-        needs=tuple(need for need in plan.needs if need.feature is not Feature.SEMAPHORE),
+        needs=tuple(need for need in plan.needs if need.feature is not features.SEMAPHORE),
     )
 
 

@@ -18,7 +18,8 @@ from tracer.results.values import MapStore
 
 if TYPE_CHECKING:
     from tracer.kernel.trials.hit_cost import Cost
-    from tracer.plan.features import Capabilities, Feature
+    from tracer.lang.features import Feature
+    from tracer.plan.states import Capabilities
     from tracer.results.store import LocalMaps
 
 

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tracer import choices
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, TracerError
-from tracer.plan.features import NEEDS_ROOT, Feature, State, Supported, Unsupported, elsewhere
+from tracer.lang import features
+from tracer.plan.states import NEEDS_ROOT, State, Supported, Unsupported, elsewhere
 
 if TYPE_CHECKING:
     from tracer.backends.base import Backend
-    from tracer.plan.features import Capabilities
     from tracer.plan.model import Plan
+    from tracer.plan.states import Capabilities
 
 
-def _bcc() -> Backend:
-    from tracer.backends.bcc import BccBackend
-
-    return BccBackend()
-
-
-def _ftrace() -> Backend:
-    from tracer.backends.ftrace import FtraceBackend
-
-    return FtraceBackend()
+def _made(name: str) -> Backend:
+    backend: Backend = getattr(import_module(f"tracer.backends.{name}"), f"{name.capitalize()}Backend")()
+    return backend
 
 
-BACKENDS: dict[str, Callable[[], Backend]] = {"bcc": _bcc, "ftrace": _ftrace}
+BACKENDS: dict[str, Callable[[], Backend]] = {name: partial(_made, name) for name in choices.BACKENDS}
 """In order of preference. Each is imported only when it is asked for."""
 
 
@@ -95,7 +92,7 @@ def choose(
             continue
         found = check(plan, capabilities)
         if not found:
-            by_hand = by_hand and any(need.feature is Feature.SEMAPHORE for need in plan.needs)
+            by_hand = by_hand and any(need.feature is features.SEMAPHORE for need in plan.needs)
             choice = Choice(backend, tuple(map(_passed_over, [name] * len(reasons), reasons)), by_hand)
             states = map(capabilities.features.get, wanted)
             why = next((state.slow for state in states if isinstance(state, Supported) and state.slow), "")
@@ -120,7 +117,7 @@ def choose(
 
 def _activated(capabilities: Capabilities, activation: Activation) -> tuple[Capabilities, bool]:
     """What a backend can do with the tracer's help, and whether it needs that for semaphores."""
-    lacks = capabilities.missing.get(Feature.SEMAPHORE)
+    lacks = capabilities.missing.get(features.SEMAPHORE)
     if lacks is None or activation is Activation.REFUSED:
         return capabilities, False
     state: State = Supported("raised by tracer itself")
@@ -128,8 +125,8 @@ def _activated(capabilities: Capabilities, activation: Activation) -> tuple[Capa
         state = Unsupported(lacks.reason, "start the program first, then trace it with -p PID --usdt-file-activation")
     elif activation is Activation.FOLLOWED:
         state = Unsupported(lacks.reason, "leave out --follow: -p PID --usdt-file-activation traces the process alone")
-    features = {**capabilities.features, Feature.SEMAPHORE: state}
-    return replace(capabilities, features=features), activation is Activation.BY_HAND
+    states = {**capabilities.features, features.SEMAPHORE: state}
+    return replace(capabilities, features=states), activation is Activation.BY_HAND
 
 
 def _with_remedy(refusal: Diagnostic, plan: Plan, here: Capabilities, activation: Activation) -> Diagnostic:

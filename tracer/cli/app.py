@@ -87,9 +87,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return 1
     except (MemoryError, SystemError) as error:
-        if isinstance(error, SystemError) and not (_NO_ERROR.fullmatch(str(error)) and _memory_is_limited()):
+        if isinstance(error, SystemError) and not _NO_ERROR.fullmatch(str(error)):
             raise
-        _say_error(TracerError("there is not enough memory", WANTING[errno.ENOMEM]))
+        # Memory may be refused too where it is not limited, by mmap(2): then the interpreter knows no reason.
+        known = isinstance(error, MemoryError) or _memory_is_limited()
+        unknown = f"Python could not go on, for want of memory it seems: {error}"
+        message = "there is not enough memory" if known else unknown
+        _say_error(TracerError(message, WANTING[errno.ENOMEM]))
         _drop_output()
         return 1
     except ImportError as error:  # of a file that is there: the machine lacks memory, descriptors or a mapping

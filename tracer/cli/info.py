@@ -13,7 +13,8 @@ from tracer.cli.options import BackendName, Json
 from tracer.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from tracer.plan.features import Capabilities, Feature
+    from tracer.lang.features import Feature
+    from tracer.plan.states import Capabilities
 
 EXAMPLE = "tracer info --json"
 
@@ -77,13 +78,13 @@ def examine(forced: str = "auto") -> Host:
     from tracer.backends.choose import BACKENDS
     from tracer.errors import TracerError
     from tracer.kernel.disabled import VARIABLE, switched_off
-    from tracer.plan.features import Feature
+    from tracer.lang.features import FEATURES
 
     features = _host_facts()
     if off := switched_off():
         features[VARIABLE] = ", ".join(off)
     states: dict[str, BackendState] = {}
-    constructs: dict[str, dict[str, Construct]] = {feature.value: {} for feature in Feature}
+    constructs: dict[str, dict[str, Construct]] = {feature.name: {} for feature in FEATURES}
     for name, make in BACKENDS.items():
         try:
             capabilities = make().capabilities()
@@ -97,8 +98,8 @@ def examine(forced: str = "auto") -> Host:
         unusable = capabilities.unusable
         states[name] = BackendState(True) if unusable is None else BackendState(False, unusable.reason, unusable.hint)
         features = merged(features, name, capabilities.facts)
-        for feature in Feature:
-            constructs[feature.value][name] = _construct(feature, capabilities)
+        for feature in FEATURES:
+            constructs[feature.name][name] = _construct(feature, capabilities)
     usable = [name for name, state in states.items() if state.usable and forced in ("auto", name)]
     chosen = usable[0] if usable else None
     return Host(os.uname().release, chosen, states, features, constructs)
@@ -138,7 +139,7 @@ def _privileges() -> str:
 
 
 def _construct(feature: Feature, capabilities: Capabilities) -> Construct:
-    from tracer.plan.features import NEEDS_ROOT, Supported
+    from tracer.plan.states import NEEDS_ROOT, Supported
 
     if capabilities.unusable not in (None, NEEDS_ROOT):
         return Construct("no")  # the backend's own reason is enough

@@ -21,14 +21,13 @@ from tracer.cli.options import (
     MaxProbes,
     NoWarnings,
     UnsafeReturns,
-    check_whom,
-    command_of,
+    flags,
     look_for_debug_files_in,
-    processes_of,
     program_text,
     settings_of,
+    whom,
 )
-from tracer.errors import UsageError
+from tracer.errors import Source, UsageError
 
 if TYPE_CHECKING:
     from tracer.probes.site import Target
@@ -91,12 +90,14 @@ def command(
     from tracer.resolve.listing import list_lines, list_probes
 
     look_for_debug_files_in(debug_folders)
-    check_whom(pids, child, False, children)
-    with processes_of(pids, children) as processes:
-        # They are there, and no threads: said in one line if not.
-        target = Target(() if processes is None else processes.pids, command_of(child)[1])
-        if processes is not None and processes.chosen:
-            sys.stderr.write(f"tracer: {processes.chosen.replace('tracing', 'searching', 1)}\n")
+    target = Target()
+    if pids or children or child is not None:
+        from tracer.tracing import Prepared, Request
+
+        with Prepared(Request(Source(""), pid=whom(pids), command=child, children=children), flags()) as prepared:
+            target = prepared.target  # they are there, and no threads: said in one line if not
+            if prepared.processes is not None and prepared.processes.chosen:
+                sys.stderr.write(f"tracer: {prepared.processes.chosen.replace('tracing', 'searching', 1)}\n")
     if expression is not None or (pattern is not None and _is_program(pattern)):
         from tracer import pipeline
 

@@ -1,13 +1,14 @@
-"""What several commands share: the types of their options, as Typer wants them."""
+"""What several commands share: their options, as Typer wants them, and the request that those of a trace make."""
 
+import inspect
 import os
 import re
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Annotated, Literal, Optional
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, TypeAlias
 
 import typer
 
+from tracer.choices import BACKENDS, RENDERERS, STACKS, STAGES
 from tracer.errors import Source, TracerError, UsageError
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
@@ -16,18 +17,20 @@ _MOST_BYTES = 1 << 24
 """How long a program's text may be."""
 
 if TYPE_CHECKING:
-    from tracer.target.running import RunningProcesses
+    from tracer.tracing import Named, Prepared
 
-Format = Literal["text", "json"]
-"""`-f`: a name of `render.RENDERERS`."""
-StackFormat = Literal["folded", "html", "svg", "pprof", "speedscope"]
-"""`--stacks`: a name of `render.stacks.STACKS`."""
 Buffering = Literal["line", "full", "none"]
 """`-B`."""
-BackendName = Literal["auto", "bcc", "ftrace"]
-"""`--backend`."""
-Stage = Literal["ast", "typed", "steps", "plan", "program", "bytecode"]
-"""`-d`."""
+if TYPE_CHECKING:
+    Format: TypeAlias = str
+    StackFormat: TypeAlias = str
+    BackendName: TypeAlias = str
+    Stage: TypeAlias = str
+else:
+    Format = Literal[tuple(RENDERERS)]
+    StackFormat = Literal[tuple(STACKS)]
+    BackendName = Literal[("auto",) + BACKENDS]  # noqa: RUF005 - Python 3.10 knows no star there
+    Stage = Literal[STAGES]
 
 # Typer reads these at run time and its older versions know no `X | None` there.
 Pids = Annotated[
@@ -97,15 +100,119 @@ Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print what trace
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def check_whom(pids: Sequence[str] | None, child: str | None, follow: bool, children: bool = False) -> None:
-    """Raises `UsageError` where -p, -c, --follow and --children do not go together."""
-    if pids and child is not None:
-        raise UsageError("-p and -c cannot be used together", "-c already traces its process alone")
-    if follow and not pids and child is None:
-        raise UsageError("--follow needs -p or -c", "without them every process is traced already")
-    if children and not pids:
-        instead = "without it every process is traced already" if child is None else "--follow traces what -c starts"
-        raise UsageError("--children needs -p", instead)
+_OF_ANY_COMMAND = {"backend", "quiet", "no_warnings", "verbose"}
+
+
+class Asked:
+    """The options of every command that traces: what they say of the request."""
+
+    expression: Expression = None
+    included: Included = None
+    include_paths: IncludePaths = None
+    debug_folders: DebugInfo = None
+    pids: Pids = None
+    children: Children = False
+    child: Child = None
+    follow: Follow = False
+    duration: Duration = None
+    max_rate: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            "--max-rate", metavar="N", help="Detach attach points with more than N hits a second.", show_default=False
+        ),
+    ] = None
+    backend: Backend = "auto"
+    max_probes: MaxProbes = None
+    unsafe_returns: UnsafeReturns = False
+    unsafe: Annotated[
+        bool,
+        typer.Option("--unsafe", help="Allow what acts on the machine or the traced program: system(), signal()."),
+    ] = False
+    no_priority: Annotated[
+        bool,
+        typer.Option(
+            "--no-priority", help="Empty the kernel's buffers at tracer's own priority: a flood may lose events."
+        ),
+    ] = False
+    features: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--no-feature", metavar="NAME[,NAME]", help="Do not use these kernel features, such as uprobe_multi.",
+            show_default=False,
+        ),
+    ] = None
+    by_hand: Annotated[
+        bool,
+        typer.Option(
+            "--usdt-file-activation",
+            help="Where the kernel cannot (before 4.20), raise USDT semaphores in the running processes.",
+        ),
+    ] = False
+    quiet: Quiet = False
+    no_warnings: NoWarnings = False
+    verbose: Verbose = False
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self.__dict__.update(given)
+
+    def needs_program(self) -> str | None:
+        """The first option given that means nothing without a program."""
+        for name, type in self.__annotations__.items():
+            if name not in _OF_ANY_COMMAND and getattr(self, name) != getattr(Asked, name):
+                option: str = type.__metadata__[0].default
+                return option
+        return None
+
+    def source(self, words: Sequence[str]) -> tuple[Source, Sequence[str]]:
+        """The program's text and its positional parameters: of -e, or of the file that the `words` begin with."""
+        look_for_debug_files_in(self.debug_folders)
+        switch_off(self.features)
+        return program_text(self.expression, words, self.included, self.include_paths)
+
+    def prepared(self, source: Source, params: Sequence[str]) -> "Prepared":
+        """The request, with its process held. Raises `TracerError`."""
+        from tracer.tracing import Prepared, Request
+
+        request = Request(
+            source, params, whom(self.pids), self.child, self.follow, self.children,
+            None if self.backend == "auto" else self.backend,
+            settings_of(self.max_probes, self.unsafe_returns, self.unsafe), os.environ, self.by_hand,
+            self.max_rate, not self.no_priority, seconds_of(self.duration), self.quiet, self.verbose,
+        )  # fmt: skip
+        return Prepared(request, flags())
+
+
+def tracing(command: Callable[..., int]) -> Callable[..., int]:
+    """A command whose first parameter is `Asked` has its options, and then those of its own."""
+    own = list(inspect.signature(command).parameters.values())[1:]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=getattr(Asked, name), annotation=type)
+        for name, type in Asked.__annotations__.items()
+    ]
+
+    def whole(**given: Any) -> int:
+        asked = Asked({name: given.pop(name) for name in Asked.__annotations__})
+        return command(asked, **given)
+
+    parameters = [*shared, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own)]
+    whole.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    whole.__doc__ = command.__doc__
+    return whole
+
+
+def flags() -> "Named":
+    """What the parts of a request are called here."""
+    from tracer.tracing import Named
+
+    return Named("-p", "-c", "--follow", "--children", "--max-rate", "--duration")
+
+
+def whom(pids: Sequence[str] | None) -> Sequence[str] | None:
+    """The processes of `-p`. Of several, bpftrace traces the last and says nothing."""
+    own = str(os.getpid())
+    if any(own in each.split(",") for each in pids or ()):
+        raise UsageError(f"-p {own} is tracer itself", "in a shell that execs tracer, $$ is tracer's own number")
+    return pids or None
 
 
 def seconds_of(duration: str | None) -> float | None:
@@ -119,32 +226,11 @@ def seconds_of(duration: str | None) -> float | None:
     return seconds
 
 
-def command_of(command_line: str | None) -> tuple[tuple[str, ...] | None, str | None]:
-    """The words of `-c`, and the file that will run."""
-    if command_line is None:
-        return None, None
-    from tracer.target.child import find_program, parse_command
-
-    argv = parse_command(command_line)
-    return argv, find_program(argv[0])  # what is wrong with it is said before the compiler is started
-
-
 def settings_of(max_probes: int | None = None, unsafe_returns: bool = False, unsafe: bool = False) -> dict[str, str]:
     """What the command line says of a program's `config`, by the names of the settings."""
     settings = {} if max_probes is None else {"max_probes": str(max_probes)}
     allowed = {"unsafe_returns": unsafe_returns, "unsafe": unsafe}
     return settings | {name: "true" for name, is_allowed in allowed.items() if is_allowed}
-
-
-def processes_of(
-    pids: Sequence[str] | None, children: bool = False
-) -> "AbstractContextManager[RunningProcesses | None]":
-    """The processes of `-p`, held so that their numbers cannot become others'."""
-    if not pids:
-        return nullcontext()
-    from tracer.target import running
-
-    return running.processes_of(pids, children)
 
 
 def look_for_debug_files_in(given: Sequence[str] | None) -> None:

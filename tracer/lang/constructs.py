@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from tracer.dataclass import dataclass, field
 from tracer.errors import Span
 from tracer.lang import typed
+from tracer.lang.features import Feature
 from tracer.lang.types import UINT64, IntType, StackType, StringType, Type
+from tracer.lang.types.operations import Operation
 
 if TYPE_CHECKING:
     from tracer.lang.scope.context import Context
@@ -31,7 +33,7 @@ class Lowering(Protocol[V]):
 
     clause: typed.Clause
 
-    def ask(self, feature: str, construct: str, span: Span) -> None:
+    def ask(self, feature: Feature, construct: str, span: Span) -> None:
         """Notes that not every backend can do this."""
 
     def value(self, expr: typed.Expr) -> V:
@@ -40,8 +42,8 @@ class Lowering(Protocol[V]):
     def constant(self, number: int | bool | bytes, type: Type) -> V:
         """A constant."""
 
-    def op(self, op: str, type: Type, *args: V) -> V:
-        """An operation of the table in `tracer/steps/model.py`."""
+    def op(self, op: Operation, type: Type, *args: V) -> V:
+        """An operation of `tracer/lang/types/operations.py`, or one of its own."""
 
     def arithmetic(self, op: str, left: V, right: V, type: IntType) -> V:
         """`+ - * / % & | ^ << >>` in a type."""
@@ -114,6 +116,7 @@ class Argument:
     | unsigned | an integer or bool | the typed expression as uint64 |
     | constant | an integer that is known before the first hit | int |
     | string | a string | the typed expression |
+    | percentage | a number, which may have a fraction, or a string in quotes | str |
     | text | a string in quotes | str, with surrogate escapes for bytes that are not UTF-8 |
     | shown | anything that can be shown, a floating-point number too | the typed expression |
     | source | what `str()` takes | bytes of a text in the program or on the command line, else the typed expression |
@@ -167,7 +170,7 @@ class Value:
     """A built-in value such as `pid`; `type` is its type or finds it, `shown` its name in the reference.
 
     `node` is its node where that is no `typed.Builtin`. `lower`: how that becomes steps; without one it is what a hit
-    says under its name.
+    says under its name. `needs`: of the backend, wherever it is used.
     """
 
     name: str
@@ -177,6 +180,7 @@ class Value:
     place: Place = "anywhere"
     shown: str = ""
     node: NodeClass | None = None
+    needs: Feature | None = None
     lower: Lower = lambda ctx, node: ctx.built_in(node.name, node.span)
 
 
@@ -188,8 +192,9 @@ class Function:
     assigned to a map; a "statement" stands alone; a "value" is an expression. `rule` makes the typed node, or several
     of a statement, None where it has reported why there is none; with `partial` it also gets None for arguments without
     a type. Of a function without a rule the node is a `typed.Call` of type `type`. `fold(type, *values)` says in Python
-    what constants give. `lower`: how its node becomes steps, a `typed.Call` or that of the class `node`. The value of
-    one that `acts` may be left unused.
+    what constants give. `lower`: how its node becomes steps, a `typed.Call` or that of the class `node`; an operation:
+    of the call's arguments. `needs`: of the backend, wherever it is used. The value of one that `acts` may be left
+    unused.
     """
 
     name: str
@@ -208,8 +213,9 @@ class Function:
     aliases: tuple[str, ...] = field(default=())
     rule: Callable[[Call], typed.Expr | typed.Stmt | tuple[typed.Stmt, ...] | None] | None = None
     fold: Callable[..., int | bool | bytes] | None = None
-    lower: Lower | None = None
+    lower: Lower | Operation | None = None
     node: NodeClass | None = None
+    needs: Feature | None = None
 
     @property
     def least(self) -> int:

@@ -12,7 +12,7 @@ from tracer.steps.values import Argument
 from tracer.steps.walk import walk
 
 if TYPE_CHECKING:
-    from tracer.plan.features import Capabilities
+    from tracer.plan.states import Capabilities
 
 
 def check(plan: Plan, capabilities: Capabilities) -> list[Diagnostic]:

@@ -48,7 +48,7 @@ def _lines(plan: Plan) -> Iterator[str]:
         for variant in probe.variants:
             yield from _variant(variant)
     for need in plan.needs:
-        yield f"needs {need.feature.value}: {need.construct}"
+        yield f"needs {need.feature.name}: {need.construct}"
 
 
 def _variant(variant: Variant) -> Iterator[str]:

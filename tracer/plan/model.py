@@ -17,7 +17,7 @@ from tracer.probes.site import ArgSpec, Site
 from tracer.steps.model import Steps
 
 if TYPE_CHECKING:
-    from tracer.plan.features import Feature
+    from tracer.lang.features import Feature
 
 
 @dataclass(frozen=True, slots=True)

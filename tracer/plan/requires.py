@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tracer.errors import Span
-from tracer.lang.aggregations.registry import keeps_of
+from tracer.lang import features
+from tracer.lang.aggregations.registry import kept_of
+from tracer.lang.features import Feature
 from tracer.lang.typed import Program
-from tracer.lang.types import has_stack
-from tracer.plan.features import Feature
+from tracer.lang.types import has_stack, operations
 from tracer.plan.model import Need, ProbePlan
 from tracer.probes.site import Global, Mem, Site
 from tracer.steps.model import (
@@ -44,14 +45,14 @@ def needs(
     found: dict[tuple[Feature, Span], Need] = {}
     for probe in probes:
         own = steps[probe.clause.id]
-        asked = (Need(Feature[ask.feature], ask.construct, ask.span) for ask in own.asks)
+        asked = (Need(ask.feature, ask.construct, ask.span) for ask in own.asks)
         stacks = _of_stacks(own, program.config.stack_unwind == "fp")
         rest = (*_of_arguments(probe, own), *_of_maps(program, own, steps), *_of_joins(program, own), *stacks)
         for need in (*_of_sites(probe), *asked, *rest):
             found.setdefault((need.feature, need.span), need)
     if follow and probes:
         # It stands on the command line; the error is shown under the first probe, which needs it.
-        need = Need(Feature.FOLLOW, "--follow", probes[0].clause.span)
+        need = Need(features.FOLLOW, "--follow", probes[0].clause.span)
         found[need.feature, need.span] = need
     return tuple(found.values())
 
@@ -66,11 +67,11 @@ def _of_sites(probe: ProbePlan) -> Iterator[Need]:
             if kind in kinds:
                 continue
             kinds.add(kind)
-            first.setdefault(Feature.URETPROBE if site.is_return_probe else Feature.UPROBE, site)
+            first.setdefault(features.URETPROBE if site.is_return_probe else features.UPROBE, site)
             if site.semaphore is not None:
-                first.setdefault(Feature.SEMAPHORE, site)
+                first.setdefault(features.SEMAPHORE, site)
     for feature, site in first.items():
-        yield Need(feature, f"the semaphore of {site.shown}" if feature is Feature.SEMAPHORE else site.shown, span)
+        yield Need(feature, f"the semaphore of {site.shown}" if feature is features.SEMAPHORE else site.shown, span)
 
 
 def _of_arguments(probe: ProbePlan, steps: Steps) -> Iterator[Need]:
@@ -81,16 +82,16 @@ def _of_arguments(probe: ProbePlan, steps: Steps) -> Iterator[Need]:
             spec = variant.args[step.source.index]
             construct = f"arg{step.source.index} at {spec.text}"
             if isinstance(spec.operand, Mem) and spec.operand.index is not None:
-                yield Need(Feature.MEMORY_INDEXED, construct, step.span)
+                yield Need(features.MEMORY_INDEXED, construct, step.span)
             elif isinstance(spec.operand, Global) and spec.operand.index is not None:
-                yield Need(Feature.GLOBAL_INDEXED, construct, step.span)
+                yield Need(features.GLOBAL_INDEXED, construct, step.span)
 
 
 def _of_joins(program: Program, steps: Steps) -> Iterator[Need]:
     """join() prints in as many places as there can be strings; two that follow each other multiply."""
     if any(output.kind == "join" for output in program.outputs.values()):
         _, most = _joins(program, steps.body)
-        yield from (Need(Feature.JOINS, "a second join()", span) for span in most[1:])
+        yield from (Need(features.JOINS, "a second join()", span) for span in most[1:])
 
 
 def _joins(program: Program, block: Block) -> tuple[tuple[Span, ...] | None, tuple[Span, ...]]:
@@ -109,7 +110,7 @@ def _joins(program: Program, block: Block) -> tuple[tuple[Span, ...] | None, tup
     return here, max(most, here, key=len)
 
 
-_CARRY = ("as", "item", "select", "tuple")
+_CARRY = (operations.AS, operations.ITEM, operations.SELECT, operations.TUPLE)
 """Operations that hand values on as they are."""
 
 
@@ -129,7 +130,7 @@ def _of_stacks(steps: Steps, known: bool) -> Iterator[Need]:
         computed = [value for value in (*key, *args) if not isinstance(value, SiteText) and has_stack(value.type)]
         if computed:
             span = next(_known(spans, computed), reads[0].span)
-            yield Need(Feature.STACK_COMPUTED, "a stack that is not only shown or counted", span)
+            yield Need(features.STACK_COMPUTED, "a stack that is not only shown or counted", span)
         # What is made of a stack, and the variable that has it, lead to it.
         held = (step.slot,) if isinstance(step, GetSlot) else tuple(used(step))
         read = next(_known(spans, held), None)
@@ -171,18 +172,18 @@ def _of_maps(program: Program, own: Steps, steps: Mapping[int, Steps]) -> Iterat
             case _:
                 continue
         if program.maps[step.map].forgets and isinstance(step, MapLength):
-            yield Need(Feature.LENGTH_FORGETS, construct, step.span)
+            yield Need(features.LENGTH_FORGETS, construct, step.span)
             continue
-        if keeps_of(program.maps[step.map]) == "series":
-            yield Need(Feature.SERIES_KEYS, construct, step.span)
+        if kept_of(program.maps[step.map]).in_user_space:
+            yield Need(features.SERIES_KEYS, construct, step.span)
             continue
         zeros = step.map in zeroed and not isinstance(step, MapGet)
         if zeros or (step.map in cleared and isinstance(step, MapLength)):
-            yield Need(Feature.KEYS_OF_CLEARED, construct, step.span)
+            yield Need(features.KEYS_OF_CLEARED, construct, step.span)
         if isinstance(step, MapDelete):
             continue
         if step.map in filled or (step.map in emptied and not isinstance(step, MapGet)):
-            yield Need(Feature.SHARED_AGGREGATION, construct, step.span)
+            yield Need(features.SHARED_AGGREGATION, construct, step.span)
 
 
 _FEW_KEYS = 1024
@@ -193,20 +194,20 @@ def _of_walk(program: Program, own: Steps, loop: Each, construct: str) -> Iterat
     """Further needs of a loop over a map: a large map, one with stacks, a body that changes other keys."""
     decl = program.maps[loop.map]
     if program.most_keys(loop.map) > _FEW_KEYS:
-        yield Need(Feature.MAP_WALK_LARGE, construct, loop.span)
+        yield Need(features.MAP_WALK_LARGE, construct, loop.span)
     if any(map(has_stack, (*decl.key, decl.value))):
-        yield Need(Feature.STACK_COMPUTED, construct, loop.span)
+        yield Need(features.STACK_COMPUTED, construct, loop.span)
     known = {name: step for step in walk(own.body) if (name := defined(step)) is not None}
 
     def origin(value: Value) -> Value:
         step = known.get(value) if isinstance(value, Name) else None
         if isinstance(step, Let):
             return origin(step.value)
-        return origin(value.args[0]) if isinstance(value, Op) and value.op == "as" else value
+        return origin(value.args[0]) if isinstance(value, Op) and value.op is operations.AS else value
 
     def is_item(value: Value, index: int, of: Callable[[Value], bool]) -> bool:
         match origin(value):
-            case Op(op="item", args=(whole, Const(value=at))):
+            case Op(op=operations.ITEM, args=(whole, Const(value=at))):
                 return at == index and of(whole)
         return False
 
@@ -218,7 +219,7 @@ def _of_walk(program: Program, own: Steps, loop: Each, construct: str) -> Iterat
             parts = step.key
             alone = len(parts) == 1 and is_key(parts[0])
             if not (alone or all(is_item(part, index, is_key) for index, part in enumerate(parts))):
-                yield Need(Feature.MAP_WALK_CHANGED, construct, loop.span)
+                yield Need(features.MAP_WALK_CHANGED, construct, loop.span)
                 return
 
 

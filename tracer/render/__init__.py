@@ -5,11 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tracer.choices import RENDERERS
+
 if TYPE_CHECKING:
     from tracer.render.renderer import Renderer
-
-RENDERERS = {"text": "TextRenderer", "json": "JsonRenderer"}
-"""Each format with the name of its renderer, which stands in a module of the format's name."""
 
 
 def renderer_of(format: str) -> type[Renderer]:

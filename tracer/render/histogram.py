@@ -26,9 +26,9 @@ def text_histogram(decl: MapDecl, rows: list[Row]) -> bytes:
 
 def _bounds(decl: MapDecl, row: Row) -> str:
     """How a bucket is labelled: `[0]`, `[2, 4)`, `[1K, ...)`."""
-    low, high, parameters = row.low, row.high, decl.parameters
-    buckets = buckets_of(decl)
+    low, high, buckets = row.low, row.high, buckets_of(decl)
     assert buckets is not None
+    parameters = buckets.of(decl)
     if low is None:
         return f"(..., {buckets.label(high or 0, *parameters)})"
     if high is None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from tracer.dataclass import NamedTuple
-from tracer.lang.formats import MOST_WIDTH
+from tracer.lang.builtins.formats import MOST_WIDTH
 from tracer.lang.typed import Printf, Program
 from tracer.lang.types import BoolType, EnumType, FloatType, IntType, PointerType, StringType, Type, Value
 from tracer.lang.walk import walk_clause

@@ -1,4 +1,4 @@
-"""An output format: a subclass of `Renderer` in a module of its own, and a line in `render.RENDERERS`."""
+"""An output format: a subclass of `Renderer` in a module of its own, and a line in `choices.RENDERERS`."""
 
 from __future__ import annotations
 

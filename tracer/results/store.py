@@ -117,7 +117,7 @@ class LocalMaps:
         inner = table.get(key)
         self._renew(name, key)
         aggregation, sample = AGGREGATIONS[function], wrap_int(value, 64, is_signed(decl))
-        updated = aggregation.update(decl, inner, (when, sample) if aggregation.keeps == "series" else sample)
+        updated = aggregation.update(decl, inner, (when, sample) if aggregation.kept.in_user_space else sample)
         if inner is None:
             self.inserter(name)(key, updated)
         else:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from tracer.dataclass import NamedTuple
 from tracer.errors import Span
 from tracer.lang import typed
+from tracer.lang.features import Feature
 from tracer.lang.types import UINT64, StackType, Type
 from tracer.lang.walk import walk
 from tracer.probes import site as resolved
@@ -62,7 +63,7 @@ class Context:
         self.names += 1
         return Name(type, self.names - 1)
 
-    def ask(self, feature: str, construct: str, span: Span) -> None:
+    def ask(self, feature: Feature, construct: str, span: Span) -> None:
         self.asks.append(Ask(feature, construct, span))
 
     def once(self, value: Value) -> Value:

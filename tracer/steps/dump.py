@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tracer.lang.types import operations
 from tracer.steps import model, values
 from tracer.steps.model import Block, Step
 from tracer.steps.values import Const, Name, Op, SiteText, Value
 from tracer.steps.walk import walk
-
-_INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",
-    "quot": "/", "rem": "%", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "same": "==",
-    "both": "&&", "either": "||",
-}  # fmt: skip
-_PREFIX = {"neg": "-", "inv": "~", "not": "!"}
 
 
 def dump(steps: model.Steps) -> Iterator[str]:
@@ -36,18 +30,18 @@ def text(value: Value) -> str:
             return '"' + constant.decode("ascii", "backslashreplace").replace('"', '\\"') + '"'
         case Const(value=constant):
             return str(constant).lower()
-        case Op(op=op, args=(left, right)) if op in _INFIX:
-            return f"({text(left)} {_INFIX[op]} {text(right)})"
-        case Op(op=op, args=(operand,)) if op in _PREFIX:
-            return f"{_PREFIX[op]}{text(operand)}"
-        case Op(op="select", args=(condition, then, otherwise)):
+        case Op(op=op, args=(left, right)) if op.sign:
+            return f"({text(left)} {op.sign} {text(right)})"
+        case Op(op=op, args=(operand,)) if op.sign:
+            return f"{op.sign}{text(operand)}"
+        case Op(op=operations.SELECT, args=(condition, then, otherwise)):
             return f"({text(condition)} ? {text(then)} : {text(otherwise)})"
-        case Op(op="wrap" | "int" | "as", type=type, args=args):
+        case Op(op=operations.WRAP | operations.INT | operations.AS, type=type, args=args):
             return f"{type}{_list(args)}"
-        case Op(op="tuple", args=args):
+        case Op(op=operations.TUPLE, args=args):
             return _list(args)
         case Op(op=op, args=args):
-            return f"{op}{_list(args)}"
+            return f"{op.name}{_list(args)}"
 
 
 def _list(items: tuple[Value, ...]) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from tracer.dataclass import replace
 from tracer.errors import Span
-from tracer.lang import typed
-from tracer.lang.builtins.registry import lower_of
+from tracer.lang import features, typed
+from tracer.lang.builtins.registry import built_in_of
+from tracer.lang.constructs import Function
 from tracer.lang.types import (
     BOOL,
     INT64,
@@ -26,7 +27,9 @@ from tracer.lang.types import (
     UsernameType,
     is_block,
     memory_size,
+    operations,
 )
+from tracer.lang.types.operations import Operation
 from tracer.steps import arithmetic, memory
 from tracer.steps.context import Context
 from tracer.steps.model import DividedByZero, If, MapAdd, MapDelete, MapHas, MapLength, Random, SetSlot, Signal, Within
@@ -55,8 +58,8 @@ class Lowering(Context):
     def constant(self, number: int | bool | bytes, type: Type) -> Value:
         return Const(type, number)
 
-    def op(self, op: str, type: Type, *args: Value) -> Value:
-        """An operation of the table in `model`."""
+    def op(self, op: Operation, type: Type, *args: Value) -> Value:
+        """An operation of `operations`, or a built-in's own."""
         return Op(type, op, args)
 
     def arithmetic(self, op: str, left: Value, right: Value, type: IntType) -> Value:
@@ -168,12 +171,12 @@ def _value(ctx: Lowering, expr: typed.Expr) -> Value:
         case typed.Unary() | typed.Binary() | typed.Ternary() | typed.Cast():
             return _operator(ctx, expr)
         case typed.TupleExpr(items=items):
-            return Op(expr.type, "tuple", values(ctx, items))
+            return Op(expr.type, operations.TUPLE, values(ctx, items))
         case typed.TupleItem(operand=operand, index=index):
             whole = value(ctx, operand)
-            if isinstance(whole, Op) and whole.op == "tuple":
+            if isinstance(whole, Op) and whole.op is operations.TUPLE:
                 return whole.args[index]
-            return Op(expr.type, "item", (whole, Const(INT64, index)))
+            return _item(whole, index, expr.type)
         case typed.Load() | typed.Str() if (either := _at_either(expr)) is not None:
             condition, then, otherwise = either
             return ctx.choice(truth(ctx, condition), lambda: value(ctx, then), lambda: value(ctx, otherwise), expr.type)
@@ -183,14 +186,14 @@ def _value(ctx: Lowering, expr: typed.Expr) -> Value:
                 return memory.integer_at(ctx, place, expr.type, expr.span)
             if isinstance(expr.type, FloatType):
                 bits = memory.integer_at(ctx, place, IntType(expr.type.bits, False), expr.span)
-                return Op(expr.type, "as", (bits,))
+                return Op(expr.type, operations.AS, (bits,))
             return memory.block_at(ctx, place, expr.type, expr.span)
         case typed.Part(operand=operand, offset=offset):
-            return Op(expr.type, "part", values(ctx, (operand, offset)))
+            return Op(expr.type, operations.PART, values(ctx, (operand, offset)))
         case typed.Within(index=index, count=count):
             return _within(ctx, value(ctx, index), count)
         case typed.Pack(items=items):
-            return Op(expr.type, "pack", values(ctx, items))
+            return Op(expr.type, operations.PACK, values(ctx, items))
         case typed.BlockExpr(body=body, value=last):
             ctx.statements(body)
             return value(ctx, last)
@@ -198,13 +201,27 @@ def _value(ctx: Lowering, expr: typed.Expr) -> Value:
             return _increment(ctx, expr)
         case typed.MapGet(map=name, key=key):
             if ctx.program.maps[name].kind != "scalar":
-                ctx.ask("AGGREGATION_READ", f"{name} as a value", expr.span)
+                ctx.ask(features.AGGREGATION_READ, f"{name} as a value", expr.span)
             return ctx.map_value(name, values(ctx, key), expr.type, expr.span)
         case _:
-            lower = lower_of(expr)
-            assert lower is not None, expr
-            lowered: Value = lower(ctx, expr)
-            return lowered
+            return _built_in(ctx, expr)
+
+
+def _built_in(ctx: Lowering, expr: typed.Expr) -> Value:
+    construct = built_in_of(expr)
+    assert construct.lower is not None, expr
+    if construct.needs is not None:
+        name = expr.name if isinstance(expr, typed.Builtin | typed.Call) else construct.name
+        ctx.ask(construct.needs, f"{name}()" if isinstance(construct, Function) else name, expr.span)
+    if isinstance(construct.lower, Operation):
+        assert isinstance(expr, typed.Call)
+        return Op(expr.type, construct.lower, values(ctx, expr.args))
+    lowered: Value = construct.lower(ctx, expr)
+    return lowered
+
+
+def _item(whole: Value, index: int, type: Type) -> Value:
+    return Op(type, operations.ITEM, (whole, Const(INT64, index)))
 
 
 def _within(ctx: Lowering, index: Value, count: int) -> Value:
@@ -256,21 +273,22 @@ def _operator(ctx: Lowering, expr: typed.Unary | typed.Binary | typed.Ternary | 
             return _logical(ctx, op, truth(ctx, left), right)
         case typed.Binary(op=op, left=left, right=right):
             one, other = values(ctx, (left, right))
-            if op not in arithmetic.COMPARISONS:
+            if op not in operations.COMPARISONS:
                 assert isinstance(expr.type, IntType)
                 return ctx.arithmetic(op, one, other, expr.type)
             if isinstance(one.type, (UsernameType, CgroupPathType)):
-                one, other = (Op(UINT64, "as", (side,)) for side in (one, other))
+                one, other = (Op(UINT64, operations.AS, (side,)) for side in (one, other))
             if isinstance(one.type, (IntType, BoolType)):
                 return arithmetic.compare(op, one, other)
-            same = Op(BOOL, "same", (one, other)) if one != other else Const(BOOL, True)
+            same = Op(BOOL, operations.SAME, (one, other)) if one != other else Const(BOOL, True)
             return same if op == "==" else arithmetic.negation(same)
         case typed.Ternary(condition=condition, then=then, otherwise=otherwise):
             test = truth(ctx, condition)
             return ctx.choice(test, lambda: value(ctx, then), lambda: value(ctx, otherwise), expr.type)
         case typed.Cast(operand=operand):
             if isinstance(expr.type, ArrayType) and not is_block(operand.type):
-                return Op(expr.type, "pack", tuple(_laid_out(ctx, value(ctx, operand), memory_size(expr.type))))
+                pieces = _laid_out(ctx, value(ctx, operand), memory_size(expr.type))
+                return Op(expr.type, operations.PACK, tuple(pieces))
             return _cast(value(ctx, operand), expr.type)
 
 
@@ -281,13 +299,13 @@ def _laid_out(ctx: Lowering, inner: Value, room: int) -> list[Value]:
     match inner.type:
         case TupleType() as type:
             pieces: list[Value] = []
-            inner = inner if isinstance(inner, Op) and inner.op == "tuple" else ctx.once(inner)
+            inner = inner if isinstance(inner, Op) and inner.op is operations.TUPLE else ctx.once(inner)
             end = 0
             for index, (at, item) in enumerate(placed(type)):
                 pieces += _zeros(min(at, room) - end)
                 if at >= room:
                     return pieces
-                one = inner.args[index] if isinstance(inner, Op) else Op(item, "item", (inner, Const(INT64, index)))
+                one = inner.args[index] if isinstance(inner, Op) else _item(inner, index, item)
                 pieces += _laid_out(ctx, one, room - at)
                 end = at + size_of(item)
             return pieces + _zeros(min(size_of(type), room) - end)
@@ -298,11 +316,11 @@ def _laid_out(ctx: Lowering, inner: Value, room: int) -> list[Value]:
         case type:
             size = memory_size(type)
             if not is_block(type):
-                inner = Op(ArrayType(UINT8, size), "part", (inner, Const(UINT64, 0)))
+                inner = Op(ArrayType(UINT8, size), operations.PART, (inner, Const(UINT64, 0)))
             inner, words = ctx.once(inner), -(-min(size, room) // 8)
             starts = [(at, UINT64) if at + 8 <= size else (at, UINT8) for at in range(0, 8 * words, 8)]
             starts += [(at, UINT8) for at in range(8 * (size // 8) + 1, size) if words > size // 8]
-            return [Op(type, "part", (inner, Const(UINT64, at))) for at, type in starts]
+            return [Op(type, operations.PART, (inner, Const(UINT64, at))) for at, type in starts]
 
 
 def _zeros(count: int) -> list[Value]:
@@ -317,13 +335,13 @@ def _cast(inner: Value, type: Type) -> Value:
     if isinstance(type, TupleType):
         assert isinstance(inner.type, TupleType)
         places = [inner.type.names.index(name) for name in type.names]
-        if isinstance(inner, Op) and inner.op == "tuple":
-            return Op(type, "tuple", tuple([inner.args[place] for place in places]))
-        items = [Op(item, "item", (inner, Const(INT64, at))) for item, at in zip(type.items, places, strict=True)]
-        return Op(type, "tuple", tuple(items))
+        if isinstance(inner, Op) and inner.op is operations.TUPLE:
+            return Op(type, operations.TUPLE, tuple([inner.args[place] for place in places]))
+        items = tuple([_item(inner, at, item) for item, at in zip(type.items, places, strict=True)])
+        return Op(type, operations.TUPLE, items)
     if isinstance(type, BufferType) and inner.type != type:
-        return Op(type, "pad", (inner,))
-    return Op(type, "as", (inner,)) if inner.type != type else inner
+        return Op(type, operations.PAD, (inner,))
+    return Op(type, operations.AS, (inner,)) if inner.type != type else inner
 
 
 def _logical(ctx: Lowering, op: str, left: Value, right: typed.Expr) -> Value:
@@ -334,7 +352,7 @@ def _logical(ctx: Lowering, op: str, left: Value, right: typed.Expr) -> Value:
     ((steps, other),) = ctx.branches(lambda: truth(ctx, right))
     assert other is not None
     if ctx.hoisted(steps):
-        return Op(BOOL, "both" if op == "&&" else "either", (left, other))
+        return Op(BOOL, operations.BOTH if op == "&&" else operations.EITHER, (left, other))
     name = ctx.name(BOOL)
     if op == "&&":
         ctx.add(If(left, steps, (), name, (other, decided)))

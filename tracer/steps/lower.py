@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tracer.dataclass import replace
-from tracer.lang import typed
-from tracer.lang.aggregations.registry import keeps_of
-from tracer.lang.types import BOOL, UINT64, BoolType, IntType, StringType, Type
+from tracer.lang import features, typed
+from tracer.lang.aggregations.registry import kept_of
+from tracer.lang.types import BOOL, UINT64, BoolType, IntType, StringType, Type, operations
 from tracer.lang.walk import walk
 from tracer.steps import arithmetic
 from tracer.steps.expressions import Lowering, truth, value, values
@@ -82,7 +82,7 @@ def _cheap(value: Value) -> bool:
     are simplified as if the program had no variable.
     """
     base, _ = arithmetic.address(value)
-    if isinstance(base, Op) and base.op == "select":
+    if isinstance(base, Op) and base.op is operations.SELECT:
         return all(arithmetic.atomic(arithmetic.address(part)[0]) for part in base.args)
     return arithmetic.atomic(base) or isinstance(base, SiteText)
 
@@ -183,7 +183,7 @@ def _statement(ctx: Lowering, stmt: typed.Stmt) -> None:
             ctx.forget_map(map)
         case typed.Aggregate(map=map, key=key, value=optional):
             sample = None if optional is None else value(ctx, optional)
-            if sample is not None and keeps_of(ctx.program.maps[map]) == "series":
+            if sample is not None and kept_of(ctx.program.maps[map]).in_user_space:
                 ctx.add(Sample(map, values(ctx, key), ctx.built_in("nsecs", stmt.span), sample))
             else:
                 ctx.add(Update(map, values(ctx, key), sample))
@@ -215,7 +215,7 @@ def _control(ctx: Lowering, stmt: typed.If | typed.While | typed.ForRange | type
             (yes, _), (no, _) = ctx.branches(lambda: _block(ctx, then), lambda: _block(ctx, otherwise))
             ctx.add(If(test, yes, no))
         case typed.While(condition=condition, body=body):
-            ctx.ask("LOOP", "while", stmt.span)
+            ctx.ask(features.LOOP, "while", stmt.span)
             ctx.enter_loop(stmt)
             heads: list[Block] = []
 
@@ -229,12 +229,12 @@ def _control(ctx: Lowering, stmt: typed.If | typed.While | typed.ForRange | type
             assert again is not None
             ctx.add(While(heads[0], again, steps))
         case typed.ForRange(slot=slot, start=start, stop=stop, body=body):
-            ctx.ask("LOOP", "for", stmt.span)
+            ctx.ask(features.LOOP, "for", stmt.span)
             first, last = (ctx.once(bound) for bound in values(ctx, (start, stop)))
             ctx.enter_loop(stmt)
             ctx.add(_each_round(ctx, slot, body, lambda name, steps: Range(name, first, last, steps)))
         case typed.ForMap(slot=slot, map=map, body=body):
-            ctx.ask("MAP_WALK", f"for over {map}", stmt.span)
+            ctx.ask(features.MAP_WALK, f"for over {map}", stmt.span)
             ctx.enter_loop(stmt)
             ctx.add(_each_round(ctx, slot, body, lambda name, steps: Each(name, map, steps, stmt.span)))
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracer.errors import NOWHERE, Span
-from tracer.lang.types import UINT64, ArrayType, IntType, StringType, Type, memory_size
+from tracer.lang import features
+from tracer.lang.types import UINT64, ArrayType, IntType, StringType, Type, memory_size, operations
 from tracer.steps import arithmetic
 from tracer.steps.context import Context
 from tracer.steps.model import Fetch
@@ -35,7 +36,7 @@ def integer_at(ctx: Context, address: Value, type: IntType, span: Span) -> Value
 
     def read(address: Value) -> Value:
         base, offset, place = _place(ctx, address)
-        ctx.ask("LOAD" if base is not None else "LOAD_COMPUTED", "*", span)
+        ctx.ask(features.LOAD if base is not None else features.LOAD_COMPUTED, "*", span)
         return _fetched(ctx, Memory(base, offset, type), type, place, None, span)
 
     return _at_either(ctx, address, read, type)
@@ -46,7 +47,7 @@ def block_at(ctx: Context, address: Value, type: Type, span: Span) -> Value:
 
     def read(address: Value) -> Value:
         base, offset, place = _place(ctx, address)
-        ctx.ask("LOAD" if base is not None else "LOAD_COMPUTED", "*", span)
+        ctx.ask(features.LOAD if base is not None else features.LOAD_COMPUTED, "*", span)
         return _fetched(ctx, Bytes(base, offset, memory_size(type)), type, place, None, span)
 
     return _at_either(ctx, address, read, type)
@@ -56,7 +57,7 @@ def bytes_at(ctx: Context, address: Value, type: Type, length: Value, span: Span
     """`buf(address, length)`: the first bytes of a block."""
     if isinstance(length, Const):
         return block_at(ctx, address, ArrayType(IntType(8, False), int(length.value)), span)
-    ctx.ask("BUFFER_SIZED", "buf()", span)
+    ctx.ask(features.BUFFER_SIZED, "buf()", span)
     return _fetched(ctx, Bytes(None, 0, memory_size(type)), type, ctx.once(address), length, span)
 
 
@@ -65,7 +66,7 @@ def string_at(ctx: Context, address: Value, type: StringType, sized: bool, lengt
 
     def read(address: Value) -> Value:
         base, offset, place = _place(ctx, address)
-        ctx.ask("STRING" if base is not None else "STRING_COMPUTED", "str()", span)
+        ctx.ask(features.STRING if base is not None else features.STRING_COMPUTED, "str()", span)
         text = Text(base, offset, type.size, sized, length is not None)
         return _fetched(ctx, text, type, place, length, span)
 
@@ -77,7 +78,7 @@ def _at_either(ctx: Context, address: Value, read: Callable[[Value], Value], typ
     be read as a part of the hit.
     """
     base, offset = arithmetic.address(address)
-    if isinstance(base, Op) and base.op == "select":
+    if isinstance(base, Op) and base.op is operations.SELECT:
         condition, *arms = base.args
     elif base in ctx.choices:
         condition, *arms = ctx.choices[base]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tracer.dataclass import dataclass, field
 from tracer.errors import NOWHERE, Span
+from tracer.lang.features import Feature
 from tracer.lang.types import Type
 from tracer.steps.values import Name, Source, Value
 
@@ -324,7 +325,7 @@ Block = tuple[Step, ...]
 class Ask:
     """Something that not every backend can do, the construct that asks for it, and where that stands."""
 
-    feature: str
+    feature: Feature
     construct: str
     span: Span
 

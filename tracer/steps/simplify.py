@@ -25,9 +25,8 @@ from tracer.steps.model import (
     Steps,
     While,
 )
-from tracer.steps.python.leaves import is_based
 from tracer.steps.values import BuiltIn, Name, Op, Text, UserStack, Value
-from tracer.steps.walk import LOOPS, blocks, defined, parts, used, walk, with_blocks, with_values
+from tracer.steps.walk import LOOPS, blocks, defined, is_based, parts, used, walk, with_blocks, with_values
 
 _DEEPEST_INLINED = 12  # operations inside each other
 

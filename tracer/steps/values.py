@@ -1,42 +1,10 @@
-"""Values of steps: constants, names, operations; and what is read at a hit.
-
-Integers are exact: `add` of two int32 may need 33 bits, and `wrap` says where they are cut. A printer may compute
-modulo 2^64, since every result that could leave its type is wrapped before it is used. `quot` and `rem` truncate
-towards zero and are never asked for a divisor of 0; a shift's count is between 0 and 63.
-
-| op | operands → result |
-|---|---|
-| add sub mul and or xor | integers of one type → integer, not wrapped |
-| neg inv | integer → integer, not wrapped |
-| shl shr | integer, count → integer, not wrapped; shr keeps the sign |
-| quot rem | integers of one type, the second not 0 → integer |
-| wrap | integer → integer of `type`: its bits, read with the type's sign |
-| int | bool → 0 or 1 |
-| eq ne lt le gt ge | integers of one type → bool |
-| same | strings, tuples or blocks → bool |
-| not both either | bools → bool; the second operand of the last two has no effect, and may be left out |
-| select | bool, a, b → a where it is true, else b |
-| as | any value → the same value under another type (a wider string, a uid as a user's name) |
-| tuple | values → a tuple |
-| item | tuple, constant index → one of its values |
-| part | block, offset → the integer, bool, block or string at that byte; 0 behind the end |
-| buffer | block or string, length up to the room of the type → a buffer: the length, the bytes, zeros |
-| pad | buffer → the same in a type with more room |
-| memcmp | strings or blocks, uint64 n → int32: the difference, as signed chars, of the first of n bytes that differ |
-| pack | integers → their bytes one behind the other, as a block |
-| strlen | string → uint64 |
-| starts | string, string, constant n → bool: whether strncmp(3) of n bytes gives 0 |
-| find | string, string → int64: where the second first stands in the first, -1 where it does not |
-| glob | string, constant pattern → bool: whether the string is as the pattern says (glob(7)) |
-| concat | strings of n and m bytes → a string of n + m - 1 |
-| frames | stack → uint64: how many addresses it has |
-| symbol | pid, address, moment → an address to be shown as the symbol that holds it then |
-"""
+"""Values of steps: constants, names, operations; and what is read at a hit."""
 
 from __future__ import annotations
 
 from tracer.dataclass import dataclass
 from tracer.lang.types import FloatType, IntType, Type
+from tracer.lang.types.operations import Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +33,10 @@ class SiteText:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """An operation of the table above."""
+    """An operation on values."""
 
     type: Type
-    op: str
+    op: Operation
     args: tuple[Value, ...]
 
 

@@ -1,4 +1,4 @@
-"""Walking steps: what a step uses, what it defines, and the steps below it."""
+"""Walking steps: what a step uses, what it defines, the steps below it, and what of the hit a clause reads."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tracer.dataclass import names, replace
-from tracer.steps.model import Attempt, Block, Each, If, Range, Step, While
-from tracer.steps.values import Const, Name, Op, SiteText, Value
+from tracer.steps.model import Attempt, Block, Each, Fetch, If, Range, Step, Steps, While
+from tracer.steps.values import BuiltIn, Const, InMemory, Name, Op, SiteText, Source, Value
 
 LOOPS = (While, Range, Each)
 _VALUES = (Const, Name, SiteText, Op)
 _DEFINES = ("name", "result", "before")
+_STARTED = BuiltIn("started")
 
 
 def defined(step: Step) -> Name | None:
@@ -86,3 +87,29 @@ def with_blocks(step: Step, change: Callable[[Block], Block]) -> Step:
         case Range(body=body) | Each(body=body) | Attempt(body=body):
             return replace(step, body=change(body))
     return step
+
+
+def leaves(steps: Steps) -> tuple[Fetch, ...]:
+    """The first fetch of each source that is a part of the hit, in the order of the program: what a backend delivers
+    and Python computes with.
+
+    A hit reaches the Python of a clause as one flat tuple with a value for each of them, in that order, in the Python
+    form of `lang.types`; None where it could not be read (which ends the clause when, and only when, the value is
+    needed). Strings are delivered uncut; the steps cut them. A string whose size is known only at the hit
+    (`Text.measured`) is delivered as a `Reach`: whether it can be read depends on that size.
+    """
+    found: dict[Source, Fetch] = {}
+    for step in walk(steps.body):
+        if isinstance(step, Fetch) and not step.unused and is_leaf(step.source):
+            found.setdefault(step.source, step)
+    return tuple(found.values())
+
+
+def is_leaf(source: Source) -> bool:
+    """Whether a source is a part of the hit, and not memory at a computed address."""
+    return source != _STARTED and (is_based(source) or not isinstance(source, InMemory))
+
+
+def is_based(source: Source) -> bool:
+    """Whether a source is memory at another source plus a constant."""
+    return isinstance(source, InMemory) and source.base is not None

@@ -100,20 +100,22 @@ class RunningProcesses:
         self.close()
 
 
-def processes_of(asked: Sequence[int | str], children: bool = False, itself: bool = False) -> RunningProcesses:
+def processes_of(asked: Sequence[int | str], children: bool = False, named: str = "-p") -> RunningProcesses:
     """The processes of numbers and names, each once, and with `children` what descends from them and runs now. A text
-    may hold several between commas. They are held until closed. `itself`: one may be that of this very program. Raises
+    may hold several between commas. They are held until closed. `named` is what the user calls this. Raises
     `TracerError`.
     """
     words = [word for each in asked for word in str(each).split(",")]
-    for word in words:
+    for word in words or ("",):
         if not word or (word.startswith("-") and not word[1:].isdecimal()):  # an option
-            raise UsageError(f"-p {printable(','.join(words))}: a number or a name is missing")
+            raise UsageError(f"{named} {printable(','.join(words))}: a number or a name is missing")
+        if word.lstrip("-+").isdecimal() and int(word) <= 0:
+            raise UsageError(f"{named} {word}: a process number is positive")
     held: dict[int, RunningProcess] = {}
     try:
         for word in words:
             if word.lstrip("-+").isdecimal():
-                _hold(held, [_number(word, itself)], sure=True)
+                _hold(held, [int(word)], sure=True)
                 continue
             from tracer.target import chosen
 
@@ -132,15 +134,6 @@ def processes_of(asked: Sequence[int | str], children: bool = False, itself: boo
         for process in held.values():
             process.close()
         raise
-
-
-def _number(word: str, itself: bool) -> int:
-    number = int(word)
-    if number <= 0:
-        raise UsageError(f"-p {word}: a process number is positive")
-    if number == os.getpid() and not itself:
-        raise UsageError(f"-p {word} is tracer itself", "in a shell that execs tracer, $$ is tracer's own number")
-    return number
 
 
 def _hold(held: dict[int, RunningProcess], found: Iterable[int], sure: bool) -> bool:

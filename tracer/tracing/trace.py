@@ -46,10 +46,9 @@ if TYPE_CHECKING:
 
     from tracer.backends.semaphore_copies import SemaphoreCopies
     from tracer.host.leases import Leases
-    from tracer.pipeline import Compiled
     from tracer.results.events import Outcome
     from tracer.target.child import Child
-    from tracer.tracing import Request
+    from tracer.tracing import Prepared
     from tracer.tracing.effects import Words
     from tracer.tracing.lookout import Lookout
     from tracer.tracing.loop import Controls
@@ -61,17 +60,21 @@ _IN_PYTHON = "hits of tracer's own child before its exec count too: it has no un
 
 
 class Trace:
-    """`results` makes the consumers of results, once what names addresses is there; `told` gets all that is to be said
-    beside them, and so do they. `words` takes what the program's own system() and cat() complain of.
+    """Of what has been `prepared` and compiled. `results` makes the consumers of results, once what names addresses is
+    there; `told` gets all that is to be said beside them, and so do they. `words` takes what the program's own system()
+    and cat() complain of.
     """
 
     def __init__(
-        self, compiled: Compiled, request: Request, controls: Controls, told: Consumer, words: Words,
+        self, prepared: Prepared, controls: Controls, told: Consumer, words: Words,
         results: Callable[[Names | None, Effects], Consumer],
     ) -> None:  # fmt: skip
-        self._compiled = self._running = compiled
+        self._compiled = self._running = compiled = prepared.compiled
         self._plan = compiled.plan
-        self._request = request
+        self._request = prepared.request
+        self._argv = prepared.argv
+        self._processes = prepared.processes
+        self._target = prepared.target
         self._controls = controls
         self._told = told
         self._effects = Effects(words)
@@ -96,16 +99,14 @@ class Trace:
 
     def _begin(self, stack: ExitStack) -> None:
         plan, request, controls = self._plan, self._request, self._controls
-        processes = request.processes
-        if processes is not None and processes.chosen:
-            self._tell(Chosen(processes.chosen))
+        if self._processes is not None and self._processes.chosen:
+            self._tell(Chosen(self._processes.chosen))
         self._tell(*map(PassedOver, self._compiled.notes))
-        self._target = Target(processes.pids if processes is not None else (), None, request.follow)
         self._refuse()
-        if request.argv is not None:
+        if self._argv is not None:
             from tracer.target.child import Child
 
-            self._child = stack.enter_context(Child(request.argv))
+            self._child = stack.enter_context(Child(self._argv))
         self._watched = self._whom(stack)
         names = self._names = self._named(stack)
         self._results = self._make(names, self._effects)
@@ -135,15 +136,17 @@ class Trace:
 
     def _refuse(self) -> None:
         """Raises `ProgramError` for programs that the probes could harm, or that would not meet them."""
-        plan, request = self._plan, self._request
+        plan = self._plan
         if any(os.path.basename(site.path).startswith(_COPYING) for site in plan.sites):
             from tracer.silence.copied_code import refuse_copied_code
 
-            of_some = not request.follow and (request.processes is not None or request.argv is not None)
-            refuse_copied_code(plan, request.argv, of_some)
-        if request.processes is not None and plan.probes:
+            of_some = not self._request.follow and (self._processes is not None or self._argv is not None)
+            refuse_copied_code(plan, self._argv, of_some)
+        if self._processes is not None and plan.probes:
             from tracer.silence.rewritten import refuse_rewritten
 
+            for each in self._target.pictures:
+                each.look_again()  # to compile takes a while
             refuse_rewritten(plan, self._target.pictures)
 
     def _named(self, stack: ExitStack) -> Names | None:
@@ -160,12 +163,12 @@ class Trace:
     def _whom(self, stack: ExitStack) -> Watched | None:
         """Whose end ends the trace; a descriptor wakes the loop."""
         child, request, controls = self._child, self._request, self._controls
-        watched = child if child is not None else request.processes
+        watched = child if child is not None else self._processes
         if watched is None:
             return None
         if child is not None:
             self._target = Target((child.pid,), child.path, request.follow)
-        members = [child] if child is not None else request.processes.each if request.processes is not None else []
+        members = [child] if child is not None else self._processes.each if self._processes is not None else []
         ended, wake = watched.ended, watched.pidfd
         if request.follow:
             from tracer.kernel.kin.descendants import Family
@@ -356,7 +359,7 @@ class Trace:
             self._told.notice(notice)
 
     def _not_followed(self) -> Iterator[Notice]:
-        if self._request.processes is not None and self._request.follow:
+        if self._processes is not None and self._request.follow:
             from tracer.host.stat import descendants
 
             if found := descendants(self._target.pids):

@@ -14,20 +14,26 @@ from tracer.backends.choose import BACKENDS, choose
 from tracer.backends.ftrace import features as ftrace
 from tracer.errors import ProgramError, Source, Span
 from tracer.kernel.disabled import KNOWN
+from tracer.lang import features
+from tracer.lang.features import FEATURES, Feature
 from tracer.lang.typed import Program
-from tracer.plan.features import NEEDS_ROOT, Capabilities, Feature, Supported, Unsupported, settled
 from tracer.plan.model import Need, Plan
+from tracer.plan.states import NEEDS_ROOT, Capabilities, Supported, Unsupported, settled
 
 MODULES = {"bcc": bcc, "ftrace": ftrace}
 LACKING = [(), *chain.from_iterable(combinations(KNOWN, number) for number in (1, 2)), tuple(KNOWN)]
 """What kernels may lack: nothing, each one or two, all."""
 
 
+def test_no_two_features_have_one_name() -> None:
+    assert len({feature.name for feature in FEATURES}) == len(FEATURES) > 40
+
+
 @pytest.mark.parametrize("backend", MODULES)
 def test_every_feature_has_a_state_and_every_no_a_reason_and_a_remedy(backend: str) -> None:
     for lacking in LACKING:
         states = MODULES[backend].states(lambda name, lacking=lacking: name not in lacking)
-        assert states.keys() == set(Feature)
+        assert states.keys() == set(FEATURES)
         for feature, state in states.items():
             if isinstance(state, Unsupported):
                 assert state.reason, feature
@@ -37,14 +43,14 @@ def test_every_feature_has_a_state_and_every_no_a_reason_and_a_remedy(backend: s
 def test_no_feature_of_bcc_is_refused_for_what_is_not_tried_for_a_plan() -> None:
     """`host.capabilities(wanted)` takes for there what has no trial of its own: these have."""
     tried = {
-        Feature.SEMAPHORE: {"ref_ctr"}, Feature.MAP_WALK: {"walks"}, Feature.FOLLOW: {"task_newtask"},
-        Feature.TASKS: {"btf", "kernel_reads"}, Feature.INTERPRETED: {"btf", "kernel_reads", "atomics"},
+        features.SEMAPHORE: {"ref_ctr"}, features.MAP_WALK: {"walks"}, features.FOLLOW: {"task_newtask"},
+        features.TASKS: {"btf", "kernel_reads"}, features.INTERPRETED: {"btf", "kernel_reads", "atomics"},
     }  # fmt: skip
     for lacking in LACKING:
         states = bcc.states((set(KNOWN) - set(lacking)).__contains__)
         always = {
-            Feature.KEYS_OF_CLEARED, Feature.SERIES_KEYS, Feature.SHARED_AGGREGATION, Feature.STACK_COMPUTED,
-            Feature.MAP_WALK_CHANGED, Feature.LENGTH_FORGETS, Feature.JOINS, Feature.DEEP_STACK,
+            features.KEYS_OF_CLEARED, features.SERIES_KEYS, features.SHARED_AGGREGATION, features.STACK_COMPUTED,
+            features.MAP_WALK_CHANGED, features.LENGTH_FORGETS, features.JOINS, features.DEEP_STACK,
         }  # fmt: skip
         refused = {feature for feature, state in states.items() if isinstance(state, Unsupported)}
         assert refused == always | {feature for feature, names in tried.items() if names & set(lacking)}
@@ -56,12 +62,12 @@ def test_what_nobody_could_try_is_unknown_where_it_matters() -> None:
     )  # fmt: skip
     states = settled(bcc.states, {**dict.fromkeys(names, None), "ref_ctr": False, "btf": True, "kernel_reads": True})
     assert {feature for feature, state in states.items() if state is None} == {
-        Feature.FOLLOW, Feature.STRING, Feature.STRING_COMPUTED, Feature.LOAD, Feature.LOAD_COMPUTED,
-        Feature.AGGREGATION, Feature.MAP, Feature.MAP_WALK, Feature.BUFFER_SIZED, Feature.INTERPRETED,
-        Feature.USER_STACK, Feature.SYMBOL,
+        features.FOLLOW, features.STRING, features.STRING_COMPUTED, features.LOAD, features.LOAD_COMPUTED,
+        features.AGGREGATION, features.MAP, features.MAP_WALK, features.BUFFER_SIZED, features.INTERPRETED,
+        features.USER_STACK, features.SYMBOL,
     }  # fmt: skip
-    assert isinstance(states[Feature.SEMAPHORE], Unsupported)
-    assert states[Feature.MANY_SITES] == Supported(), "it works in either way"
+    assert isinstance(states[features.SEMAPHORE], Unsupported)
+    assert states[features.MANY_SITES] == Supported(), "it works in either way"
 
 
 class Host:
@@ -83,7 +89,7 @@ def _same(host: Host) -> Host:
 
 def plan(*features: Feature) -> Plan:
     source = Source("abcdefghij")
-    needs = tuple(Need(each, each.value, Span(at, at + 1)) for at, each in enumerate(features))
+    needs = tuple(Need(each, each.name, Span(at, at + 1)) for at, each in enumerate(features))
     return Plan(Program(source, (), {}, (), ()), (), (), needs, {})
 
 
@@ -91,7 +97,7 @@ def refusal(monkeypatch: pytest.MonkeyPatch, *hosts: Host, forced: str | None = 
     for host in hosts:
         monkeypatch.setitem(BACKENDS, host.name, partial(_same, host))
     with pytest.raises(ProgramError) as caught:
-        choose(plan(Feature.UID, Feature.MAP_LENGTH), forced)
+        choose(plan(features.UID, features.MAP_LENGTH), forced)
     return [(each.message, each.hint) for each in caught.value.diagnostics]
 
 
@@ -99,9 +105,9 @@ NO_UID = "uid, gid, username is not available with ftrace: it is not there"
 
 
 def test_the_other_backend_is_a_remedy_where_it_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = refusal(monkeypatch, Host("bcc"), Host("ftrace", Feature.UID), forced="ftrace")
+    found = refusal(monkeypatch, Host("bcc"), Host("ftrace", features.UID), forced="ftrace")
     assert found == [(NO_UID, "--backend bcc can")]
-    found = refusal(monkeypatch, Host("bcc", unusable=NEEDS_ROOT), Host("ftrace", Feature.UID), forced="ftrace")
+    found = refusal(monkeypatch, Host("bcc", unusable=NEEDS_ROOT), Host("ftrace", features.UID), forced="ftrace")
     assert found == [(NO_UID, "--backend bcc can")]
 
 
@@ -110,20 +116,20 @@ def test_where_the_other_backend_cannot_be_used_the_remedy_is_to_make_it_usable(
     forced: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_bpf = Unsupported("there is no bpf()", "boot another kernel")
-    found = refusal(monkeypatch, Host("bcc", unusable=no_bpf), Host("ftrace", Feature.UID), forced=forced)
+    found = refusal(monkeypatch, Host("bcc", unusable=no_bpf), Host("ftrace", features.UID), forced=forced)
     assert found == [(NO_UID, "bcc could, but there is no bpf() (boot another kernel)")]
 
 
 def test_where_each_backend_lacks_another_thing_one_of_them_has_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = refusal(monkeypatch, Host("bcc", Feature.MAP_LENGTH), Host("ftrace", Feature.UID), forced="ftrace")
+    found = refusal(monkeypatch, Host("bcc", features.MAP_LENGTH), Host("ftrace", features.UID), forced="ftrace")
     assert found == [(NO_UID, "bcc could, but not len: leave one of the two out")]
-    found = refusal(monkeypatch, Host("bcc", Feature.MAP_LENGTH), Host("ftrace", Feature.UID))
+    found = refusal(monkeypatch, Host("bcc", features.MAP_LENGTH), Host("ftrace", features.UID))
     hint = "ftrace could, but not uid, gid, username: leave one of the two out"
     assert found == [("len is not available with bcc: it is not there", hint)]
 
 
 def test_what_both_lack_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    lacks = {Feature.UID: Unsupported("it is not there", "another way")}
+    lacks = {features.UID: Unsupported("it is not there", "another way")}
     hosts = [Host("bcc"), Host("ftrace")]
     for host in hosts:
         host.found = Capabilities(host.name, None, lacks, {})
@@ -133,7 +139,7 @@ def test_what_both_lack_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_backend_that_is_slow_with_a_program_is_taken_last(monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = {name: Host(name) for name in ("bcc", "ftrace")}
-    slow = {Feature.MAP_WALK_LARGE: Supported(slow="each hit takes long")}
+    slow = {features.MAP_WALK_LARGE: Supported(slow="each hit takes long")}
     hosts["bcc"].found = Capabilities("bcc", None, slow, {})
     for host in hosts.values():
         monkeypatch.setitem(BACKENDS, host.name, partial(_same, host))
@@ -143,10 +149,10 @@ def test_a_backend_that_is_slow_with_a_program_is_taken_last(monkeypatch: pytest
         return cast(Host, choice.backend).name, choice.passed_over
 
     why = ("using ftrace, not bcc: each hit takes long",)
-    assert chosen(None, Feature.MAP_WALK, Feature.MAP_WALK_LARGE) == ("ftrace", why)
-    assert chosen("bcc", Feature.MAP_WALK, Feature.MAP_WALK_LARGE) == ("bcc", ())
-    assert chosen(None, Feature.MAP_WALK) == ("bcc", ())
-    hosts["ftrace"].found = Host("ftrace", Feature.MAP_WALK_LARGE).found
-    assert chosen(None, Feature.MAP_WALK, Feature.MAP_WALK_LARGE) == ("bcc", ())
+    assert chosen(None, features.MAP_WALK, features.MAP_WALK_LARGE) == ("ftrace", why)
+    assert chosen("bcc", features.MAP_WALK, features.MAP_WALK_LARGE) == ("bcc", ())
+    assert chosen(None, features.MAP_WALK) == ("bcc", ())
+    hosts["ftrace"].found = Host("ftrace", features.MAP_WALK_LARGE).found
+    assert chosen(None, features.MAP_WALK, features.MAP_WALK_LARGE) == ("bcc", ())
     hosts["ftrace"].found = Host("ftrace", unusable=NEEDS_ROOT).found
-    assert chosen(None, Feature.MAP_WALK, Feature.MAP_WALK_LARGE) == ("bcc", ())
+    assert chosen(None, features.MAP_WALK, features.MAP_WALK_LARGE) == ("bcc", ())

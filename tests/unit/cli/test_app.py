@@ -263,14 +263,14 @@ def test_a_full_disk_is_one_line_of_error() -> None:
     ("message", "limited", "is_memory"),
     [
         ("error return without exception set", True, True),
+        ("error return without exception set", False, None),
         ("<function Command.__call__ at 0x7fbd9476> returned NULL without setting an exception", True, True),
-        ("error return without exception set", False, False),
         ("initialization of _json failed without raising an exception", True, False),
         ("<class 'Event'> returned a result with an exception set", True, False),
     ],
 )
-def test_a_fault_of_pythons_is_want_of_memory_only_where_memory_is_limited(
-    message: str, limited: bool, is_memory: bool, monkeypatch: pytest.MonkeyPatch,
+def test_a_fault_of_pythons_without_a_reason_is_want_of_memory(
+    message: str, limited: bool, is_memory: bool | None, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     def fail(arguments: list[str]) -> int:
@@ -278,9 +278,11 @@ def test_a_fault_of_pythons_is_want_of_memory_only_where_memory_is_limited(
 
     monkeypatch.setattr("tracer.cli.app._run", fail)
     monkeypatch.setattr("tracer.cli.app._memory_is_limited", lambda: limited)
-    if is_memory:
+    if is_memory is not False:
         hint = "ulimit -v or the control group's limit may be the reason"
-        assert said(capsys) == (1, "", f"tracer: error: there is not enough memory; {hint}\n")
+        unknown = f"Python could not go on, for want of memory it seems: {message}"
+        what = "there is not enough memory" if is_memory else unknown
+        assert said(capsys) == (1, "", f"tracer: error: {what}; {hint}\n")
     else:
         with pytest.raises(SystemError, match=re.escape(message)):
             main([])

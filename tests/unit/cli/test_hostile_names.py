@@ -9,9 +9,8 @@ import pytest
 
 from tests.harness.cli import tracer
 from tests.unit.resolve.hostile import NAMES, steering, write_hostile
+from tracer.choices import STAGES
 from tracer.resolve.listing import in_quotes
-
-STAGES = ("ast", "typed", "steps", "plan", "program", "bytecode")
 
 
 @pytest.fixture

@@ -58,7 +58,8 @@ def test_maps_are_chosen_and_compared(tmp_path: Path) -> None:
     [
         (("--diff",), 2, "--diff compares two maps of stacks, or two files; name them with --map; there is @a, @b, @c"),
         (("--map", "@x"), 2, "--map @x: no such map of stacks; there is @a, @b, @c"),
-        (("-p", "1"), 2, "-p, -c, --follow, --children and --duration need a program; give one with -e 'PROGRAM'"),
+        (("-p", "1"), 2, "-p needs a program; give one with -e 'PROGRAM'"),
+        (("--unsafe", "x"), 2, "--unsafe needs a program; give one with -e 'PROGRAM'"),
         (("-e", "BEGIN { }", "file"), 2, "a program and files cannot be used together; "),
         (("-e", "BEGIN { @ = count(); }"), 2, "the program has no map of stacks; "),
         (("no/such/file",), 1, "cannot read no/such/file: No such file or directory"),

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -554,3 +555,45 @@ def test_who_holds_up_an_attach_is_told_and_nothing_where_nobody_does(
     watcher.close([fd])
     watcher.end()
     assert said == ["the kernel attaches probes only once every probe that runs has ended: process 7 (x) is in a probe"]
+
+
+def failing(error: Exception) -> Callable[[], None]:
+    def settle() -> None:
+        raise error
+
+    return settle
+
+
+def test_it_closes_what_it_may_not_look_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where /proc cannot be listed, it cannot see who is in a probe."""
+    monkeypatch.setattr("tracer.kernel.workers.waiting.settle", failing(OSError(errno.EBADF, "no /proc")))
+    watcher = Watcher()
+    watcher.close(watcher.open([opening(tmp_path)], last=True))
+    assert str(tmp_path) not in descriptors(watcher.pid).values()
+    watcher.end()
+    assert watcher.left is None and not running(watcher.pid)
+
+
+def test_what_it_fails_to_close_it_does_not_keep_while_it_has_steps_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event that it held could not be removed."""
+    monkeypatch.setattr("tracer.kernel.workers.waiting.settle", failing(LookupError("a fault of ours")))
+    watcher = Watcher()
+    watcher.undo_unlink(str(tmp_path / "event"))
+    watcher.close(watcher.open([opening(tmp_path)], last=True))
+    assert gone_from(watcher.pid, tmp_path)
+    assert watcher.left == (
+        "the process that removes the probes failed (LookupError: a fault of ours): tracer removed them itself"
+    )
+    watcher.forget()
+    watcher.end()
+
+
+def gone_from(pid: int, path: Path) -> bool:
+    deadline = time.monotonic() + PATIENCE_S
+    while running(pid) and str(path) in descriptors(pid).values():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True

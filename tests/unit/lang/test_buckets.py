@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracer.lang.aggregations.buckets import linear_bounds, linear_bucket, linear_count, log2_bounds, log2_bucket
+from tracer.lang.aggregations.buckets import (
+    linear_bounds,
+    linear_bucket,
+    linear_count,
+    log2_bounds,
+    log2_bucket,
+    quantile_bounds,
+    quantile_bucket,
+    quantile_count,
+)
 
 ANY_INT64 = st.integers(-(2**63), 2**63 - 1)
 LINEAR = st.tuples(st.integers(-1000, 1000), st.integers(1, 2000), st.integers(1, 500))
@@ -53,3 +62,19 @@ def test_a_range_that_step_does_not_divide_ends_in_one_open_bucket(value: int, b
     assert linear_count(0, 10, 3) == 5
     assert linear_bucket(value, 0, 10, 3) == bucket
     assert linear_bounds(4, 0, 10, 3) == (9, None)
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("bits", [3, 5])
+def test_the_middle_of_a_bucket_of_quantiles_is_off_by_its_share_at_most(bits: int, signed: bool) -> None:
+    """1/64 of a value with 5 bits, and the buckets follow each other from the least value to the greatest."""
+    before = -(2**63) if signed else 0
+    for bucket in range(quantile_count(bits, signed)):
+        low, after = quantile_bounds(bucket, bits, signed)
+        assert low == before < after
+        before = after
+        middle = (low + after - 1) // 2
+        for value in (low, after - 1):
+            assert quantile_bucket(value, bits, signed) == bucket
+            assert abs(middle - value) * (2 << bits) <= abs(value)
+    assert before == (2**63 if signed else 2**64)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracer.lang.globs import parse_glob
+from tracer.lang.builtins.data.globs import parse_glob
 
 _TEXTS = st.text("ab-]!^[", max_size=8)
 _PATTERNS = st.text("ab*?[]-!", max_size=8)

@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracer.backends.bcc.codegen import values as numbers
+from tracer.backends.bcc.codegen import wide
+from tracer.lang.fixed_width import quotient, remainder
 from tracer.lang.types import BOOL, INT64, UINT64, IntType, operations
+from tracer.steps.python import values as python
 
+NUMBERS, COUNTS = st.integers(-(1 << 64), 1 << 64), st.integers(0, 63)
 TYPES = [IntType(bits, signed) for bits in (8, 16, 32, 64) for signed in (True, False)]
 TYPED = st.sampled_from(TYPES).flatmap(
     lambda type: st.tuples(
@@ -20,6 +25,29 @@ TYPED = st.sampled_from(TYPES).flatmap(
 
 def bounds(type: IntType) -> tuple[int, int]:
     return (-(1 << (type.bits - 1)), (1 << (type.bits - 1)) - 1) if type.signed else (0, (1 << type.bits) - 1)
+
+
+def test_every_operation_is_spelled_in_python_and_in_c() -> None:
+    structure = {operations.TUPLE}  # of C, where a tuple is its parts
+    for each in operations.OPERATIONS:
+        assert each.python or each in python.SPELLED, each
+        assert each.c or each.sign or each in {*numbers.SPELLED, *wide.SPELLED, *structure}, each
+    assert len(operations.OPERATIONS) == len({each.name for each in operations.OPERATIONS}) >= 40
+
+
+@given(st.data(), st.sampled_from([op for op in operations.BINARY.values() if op.bounds is not None]))
+def test_a_result_lies_within_its_bounds(data: st.DataObject, op: operations.Operation) -> None:
+    assert callable(op.bounds)
+    sides = [sorted(data.draw(st.tuples(NUMBERS, NUMBERS))) for _ in range(2)]
+    if op in (operations.SHL, operations.SHR):
+        sides[1] = sorted(data.draw(st.tuples(COUNTS, COUNTS)))
+    left, right = (data.draw(st.integers(*side)) for side in sides)
+    found = op.bounds((-1, 1), *map(tuple, sides))
+    if found is None or (right == 0 and op in (operations.QUOT, operations.REM)):
+        return
+    exact = {operations.QUOT: quotient, operations.REM: remainder}.get(op)
+    result = exact(left, right) if exact else eval(str(op.python).format(f"({left})", f"({right})"))
+    assert found[0] <= result <= found[1]
 
 
 @given(TYPED)

@@ -8,12 +8,14 @@ import pytest
 
 from tests.unit.lang.programs import analysed, sites_of
 from tracer.errors import Source
+from tracer.lang import features
 from tracer.lang.analyse import analyse
+from tracer.lang.features import KEYS_OF_CLEARED, SERIES_KEYS, SHARED_AGGREGATION, Feature
 from tracer.lang.syntax.parser import parse
 from tracer.plan.check import check, check_arguments
-from tracer.plan.features import Capabilities, Feature, Unsupported
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
+from tracer.plan.states import Capabilities, Unsupported
 from tracer.probes.site import ArgSpec, Const, Global, Mem, Operand, Reg, Site, Unreadable
 
 ORDER = "usdt:/bin/app:shop:order"
@@ -39,7 +41,7 @@ def layouts(plan: Plan) -> list[tuple[list[int], int]]:
     return [(list(variant.args), len(variant.sites)) for probe in plan.probes for variant in probe.variants]
 
 
-def features(text: str) -> list[tuple[Feature, str]]:
+def needs_of(text: str) -> list[tuple[Feature, str]]:
     return [(need.feature, need.construct) for need in lower(analysed(text)).needs]
 
 
@@ -82,19 +84,19 @@ def test_variants_are_numbered_through_the_whole_plan() -> None:
 
 
 def test_each_construct_asks_for_its_feature() -> None:
-    assert features(f"{ORDER} {{ @[str(arg0)] = count(); }}") == [
-        (Feature.UPROBE, ORDER),
-        (Feature.STRING, "str()"),
+    assert needs_of(f"{ORDER} {{ @[str(arg0)] = count(); }}") == [
+        (features.UPROBE, ORDER),
+        (features.STRING, "str()"),
     ]
-    assert features(f"{ORDER} {{ @[str(arg0 + arg1)] = count(); }}")[1] == (Feature.STRING_COMPUTED, "str()")
-    assert features(f"{ORDER} {{ @[uid] = count(); }}")[1] == (Feature.UID, "uid")
-    assert features("uretprobe:/bin/app:f { @ = retval; }") == [(Feature.URETPROBE, "uretprobe:/bin/app:f")]
-    assert features(f"{ORDER} {{ @[ustack(3)] = count(); @s[usym(arg0)] = count(); }}")[1:] == [
-        (Feature.USER_STACK, "ustack"),
-        (Feature.SYMBOL, "usym()"),
+    assert needs_of(f"{ORDER} {{ @[str(arg0 + arg1)] = count(); }}")[1] == (features.STRING_COMPUTED, "str()")
+    assert needs_of(f"{ORDER} {{ @[uid] = count(); }}")[1] == (features.UID, "uid")
+    assert needs_of("uretprobe:/bin/app:f { @ = retval; }") == [(features.URETPROBE, "uretprobe:/bin/app:f")]
+    assert needs_of(f"{ORDER} {{ @[ustack(3)] = count(); @s[usym(arg0)] = count(); }}")[1:] == [
+        (features.USER_STACK, "ustack"),
+        (features.SYMBOL, "usym()"),
     ]
-    assert features(f"{ORDER} {{ @c = count(); if (@c > 3) {{ exit(); }} }}")[1] == (
-        Feature.AGGREGATION_READ,
+    assert needs_of(f"{ORDER} {{ @c = count(); if (@c > 3) {{ exit(); }} }}")[1] == (
+        features.AGGREGATION_READ,
         "@c as a value",
     )
 
@@ -109,27 +111,27 @@ def test_each_construct_asks_for_its_feature() -> None:
 )
 def test_the_stack_that_is_computed_with_is_named_and_not_the_first(body: str) -> None:
     text = f"{ORDER} {{ @first = ustack(2); {body} }}"
-    asked = [need for need in lower(analysed(text)).needs if need.feature is Feature.STACK_COMPUTED]
+    asked = [need for need in lower(analysed(text)).needs if need.feature is features.STACK_COMPUTED]
     assert {text[need.span.start : need.span.end] for need in asked} == {"ustack(3)"}
 
 
 def test_what_runs_in_user_space_needs_nothing() -> None:
-    assert features("BEGIN { @[uid] = count(); $i = 3; while ($i) { $i--; } }") == []
+    assert needs_of("BEGIN { @[uid] = count(); $i = 3; while ($i) { $i--; } }") == []
 
 
 def test_indexed_memory_is_a_need_of_its_own() -> None:
     plan = plan_with(f"{ORDER} {{ @ = arg0; }}", spec(Mem("bp", -8, "ax", 8), "8@-8(%rbp,%rax,8)"))
     assert [(need.feature, need.construct) for need in plan.needs][1:] == [
-        (Feature.MEMORY_INDEXED, "arg0 at 8@-8(%rbp,%rax,8)")
+        (features.MEMORY_INDEXED, "arg0 at 8@-8(%rbp,%rax,8)")
     ]
     plan = plan_with(f"{ORDER} {{ @ = arg0; }}", spec(Global(0x4000, 0x3000, 0x10, "cx", 8), "8@table(,%rcx,8)"))
-    assert plan.needs[1].feature is Feature.GLOBAL_INDEXED
+    assert plan.needs[1].feature is features.GLOBAL_INDEXED
 
 
 def test_what_a_backend_lacks_stands_under_the_users_text() -> None:
     text = f"{ORDER} {{ @[uid] = count(); }}"
     capabilities = Capabilities(
-        "ftrace", None, {Feature.UID: Unsupported("its events carry no uid", "use --backend bcc")}, {}
+        "ftrace", None, {features.UID: Unsupported("its events carry no uid", "use --backend bcc")}, {}
     )
     (found,) = check(lower(analysed(text)), capabilities)
     assert text[found.span.start : found.span.end] == "uid"
@@ -138,7 +140,7 @@ def test_what_a_backend_lacks_stands_under_the_users_text() -> None:
 
 
 def test_a_backend_that_lacks_nothing_needed_can_run_it() -> None:
-    capabilities = Capabilities("ftrace", None, {Feature.UID: Unsupported("no uid")}, {})
+    capabilities = Capabilities("ftrace", None, {features.UID: Unsupported("no uid")}, {})
     assert check(lower(analysed(f"{ORDER} {{ @[pid] = count(); }}")), capabilities) == []
 
 
@@ -178,8 +180,8 @@ def test_an_argument_a_site_does_not_have_says_how_many_it_has() -> None:
     ],
 )
 def test_a_walk_may_change_the_key_it_is_at(body: str) -> None:
-    asked = features(f"{ORDER} {{ @[arg0] = 1; for ($kv : @) {{ {body} }} }}")
-    assert Feature.MAP_WALK in dict(asked) and Feature.MAP_WALK_CHANGED not in dict(asked)
+    asked = needs_of(f"{ORDER} {{ @[arg0] = 1; for ($kv : @) {{ {body} }} }}")
+    assert features.MAP_WALK in dict(asked) and features.MAP_WALK_CHANGED not in dict(asked)
 
 
 @pytest.mark.parametrize(
@@ -190,39 +192,39 @@ def test_a_walk_may_change_the_key_it_is_at(body: str) -> None:
     ],
 )  # fmt: skip
 def test_a_walk_that_writes_other_keys_asks_for_more(body: str) -> None:
-    asked = features(f"{ORDER} {{ @[arg0] = 1; for ($kv : @) {{ {body} }} }}")
-    assert dict(asked)[Feature.MAP_WALK_CHANGED] == "for over @"
+    asked = needs_of(f"{ORDER} {{ @[arg0] = 1; for ($kv : @) {{ {body} }} }}")
+    assert dict(asked)[features.MAP_WALK_CHANGED] == "for over @"
 
 
 @pytest.mark.parametrize(("room", "large"), [("", True), ("let @=hash(1025); ", True), ("let @=hash(1024); ", False)])
 def test_a_walk_over_room_for_many_keys_asks_for_more(room: str, large: bool) -> None:
-    asked = features(f"{room}{ORDER} {{ @[arg0] = 1; for ($kv : @) {{ }} }}")
-    assert (Feature.MAP_WALK_LARGE in dict(asked)) is large
+    asked = needs_of(f"{room}{ORDER} {{ @[arg0] = 1; for ($kv : @) {{ }} }}")
+    assert (features.MAP_WALK_LARGE in dict(asked)) is large
 
 
 def test_parts_of_the_key_are_the_key_in_their_order_alone() -> None:
     text = f"{ORDER} {{ @[arg0, arg1] = 1; for ($kv : @) {{ @[%s] = 2; }} }}"
-    asked = [dict(features(text % key)) for key in ("$kv.0.0, $kv.0.1", "$kv.0.1, $kv.0.0")]
-    assert [Feature.MAP_WALK_CHANGED in each for each in asked] == [False, True]
+    asked = [dict(needs_of(text % key)) for key in ("$kv.0.0, $kv.0.1", "$kv.0.1, $kv.0.0")]
+    assert [features.MAP_WALK_CHANGED in each for each in asked] == [False, True]
 
 
 @pytest.mark.parametrize(
     ("text", "needs"),
     [
-        ("{ @[arg0] = count(); clear(@); if (len(@) > 3) { exit(); } }", [("KEYS_OF_CLEARED", "len(@)")]),
-        ("{ @[arg0] = count(); zero(@); if (has_key(@, 3)) { exit(); } }", [("KEYS_OF_CLEARED", "has_key(@)")]),
-        ("{ @[arg0] = count(); zero(@); delete(@, arg0); }", [("KEYS_OF_CLEARED", "delete(@)")]),
+        ("{ @[arg0] = count(); clear(@); if (len(@) > 3) { exit(); } }", [(KEYS_OF_CLEARED, "len(@)")]),
+        ("{ @[arg0] = count(); zero(@); if (has_key(@, 3)) { exit(); } }", [(KEYS_OF_CLEARED, "has_key(@)")]),
+        ("{ @[arg0] = count(); zero(@); delete(@, arg0); }", [(KEYS_OF_CLEARED, "delete(@)")]),
         ("{ @[arg0] = arg1; clear(@); @n = @[arg0]; delete(@, arg0); @m = has_key(@, 1); }", []),
-        ("{ @ = count(); @n = (uint64)@; } BEGIN { @ = count(); }", [("SHARED_AGGREGATION", "@ as a value")]),
-        ("{ @[1] = sum(2); @n = has_key(@, 1); } interval:s:1 { zero(@); }", [("SHARED_AGGREGATION", "has_key(@)")]),
+        ("{ @ = count(); @n = (uint64)@; } BEGIN { @ = count(); }", [(SHARED_AGGREGATION, "@ as a value")]),
+        ("{ @[1] = sum(2); @n = has_key(@, 1); } interval:s:1 { zero(@); }", [(SHARED_AGGREGATION, "has_key(@)")]),
         ("{ @[1] = 2; @n = has_key(@, 1); } interval:s:1 { zero(@); @[2]++; }", []),
-        ("{ @[1] = tseries(2, 1s, 3); delete(@, 1); clear(@); }", [("SERIES_KEYS", "delete(@)")]),
+        ("{ @[1] = tseries(2, 1s, 3); delete(@, 1); clear(@); }", [(SERIES_KEYS, "delete(@)")]),
         ("{ @[1] = sum(2); @n = len(@); } END { @[3] = sum(4); zero(@); }", []),
-        ("{ @[1] = 2; for ($kv : @) { @n++; } zero(@); }", [("KEYS_OF_CLEARED", "for over @")]),
+        ("{ @[1] = 2; for ($kv : @) { @n++; } zero(@); }", [(KEYS_OF_CLEARED, "for over @")]),
         ("{ @[1] = 2; for ($kv : @) { @n++; } clear(@); }", []),
-        ("{ @[1] = sum(2); for ($kv : @) { @n++; } } BEGIN { @[1] = sum(3); }", [("SHARED_AGGREGATION", "for over @")]),
+        ("{ @[1] = sum(2); for ($kv : @) { @n++; } } BEGIN { @[1] = sum(3); }", [(SHARED_AGGREGATION, "for over @")]),
     ],
 )
-def test_maps_that_other_clauses_change_as_a_whole(text: str, needs: list[tuple[str, str]]) -> None:
-    asked = [(feature.name, construct) for feature, construct in features(f"{ORDER} {text}")]
-    assert [need for need in asked if need[0] in ("KEYS_OF_CLEARED", "SERIES_KEYS", "SHARED_AGGREGATION")] == needs
+def test_maps_that_other_clauses_change_as_a_whole(text: str, needs: list[tuple[Feature, str]]) -> None:
+    asked = needs_of(f"{ORDER} {text}")
+    assert [need for need in asked if need[0] in (KEYS_OF_CLEARED, SERIES_KEYS, SHARED_AGGREGATION)] == needs

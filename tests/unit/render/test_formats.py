@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from tests.typed_ir import clause, map_of, program
-from tracer import render
+from tracer import choices, render
 from tracer.cli.options import Format
 from tracer.lang.types import INT64, UINT64, Type
 from tracer.render.renderer import Renderer
@@ -47,7 +47,7 @@ def test_a_format_is_a_class_and_a_line_in_the_table(monkeypatch: pytest.MonkeyP
     module = ModuleType("tracer.render.csv")
     module.CsvRenderer = CsvRenderer  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(render.RENDERERS, "csv", "CsvRenderer")
+    monkeypatch.setitem(choices.RENDERERS, "csv", "CsvRenderer")
     made = program([clause([])], [map_of("@", "count", UINT64, UINT64)], [], [INT64])
     out = io.BytesIO()
     store = LocalMaps(made)
@@ -63,6 +63,6 @@ def test_a_format_is_a_class_and_a_line_in_the_table(monkeypatch: pytest.MonkeyP
 
 
 def test_every_format_of_the_table_has_its_renderer_and_is_an_option() -> None:
-    assert list(get_args(Format)) == list(render.RENDERERS) == ["text", "json"]
-    for name in render.RENDERERS:
+    assert list(get_args(Format)) == list(choices.RENDERERS) == ["text", "json"]
+    for name in choices.RENDERERS:
         assert issubclass(render.renderer_of(name), Renderer)

@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 
+from tracer.choices import STACKS
 from tracer.cli.options import StackFormat
 from tracer.errors import Source
 from tracer.host.maps import Mapping
@@ -14,7 +15,7 @@ from tracer.lang.analyse import analyse
 from tracer.lang.syntax.parser import parse
 from tracer.lang.typed import Program
 from tracer.lang.types import Stack, Value
-from tracer.render.stacks import STACKS, document_of, format_of
+from tracer.render.stacks import document_of, format_of
 from tracer.render.stacks.collect import is_of_stacks
 from tracer.render.stacks.model import kind_of, printable
 from tracer.render.stacks.renderer import DocumentRenderer, FoldedRenderer

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from tracer.backends.base import Program
     from tracer.backends.bcc.program import BccProgram
     from tracer.backends.bcc.session import BccSession
-    from tracer.plan.features import Capabilities, Feature
+    from tracer.lang.features import Feature
     from tracer.plan.model import Plan
+    from tracer.plan.states import Capabilities
     from tracer.probes.site import Target
 
 

@@ -9,8 +9,9 @@ if TYPE_CHECKING:
 
     from tracer.backends import Surroundings
     from tracer.backends.base import Program, Session
-    from tracer.plan.features import Capabilities, Feature
+    from tracer.lang.features import Feature
     from tracer.plan.model import Plan
+    from tracer.plan.states import Capabilities
     from tracer.probes.site import Target
 
 

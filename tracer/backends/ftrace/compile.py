@@ -14,15 +14,14 @@ from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError
 from tracer.errors import Source as Text
 from tracer.kernel.uprobe_events.model import Fetch, Place
-from tracer.lang.aggregations.registry import keeps_of
+from tracer.lang.aggregations.registry import kept_of
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
 from tracer.plan.points import first_numbers
 from tracer.probes.site import Site
 from tracer.steps import model as steps
-from tracer.steps.python.leaves import leaves
 from tracer.steps.values import BuiltIn, Name, Value
-from tracer.steps.walk import walk
+from tracer.steps.walk import leaves, walk
 
 
 def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
@@ -130,8 +129,8 @@ def _finished(event: Event, plan: Plan, uses: Uses) -> Event:
     fetched = event.places[0].fetches
     sources = [_sources_of(run) for run in runs]
     event, left = _filtered(event, sources, fetched)
-    keeps = {name: keeps_of(decl) for name, decl in plan.program.maps.items()}
-    counts = [counted(run.steps, keeps, event.filter, uses) for run in runs]
+    bare = {name for name, decl in plan.program.maps.items() if kept_of(decl).bare}
+    counts = [counted(run.steps, bare, event.filter, uses) for run in runs]
     if all(counts):
         return replace(event, counts=tuple(name for names in counts for name in names))
     runs = tuple(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from tracer.plan.features import NO_COUNTER, Feature, Has, State, Supported, Unsupported, elsewhere
+from tracer.lang import features
+from tracer.lang.features import Feature
+from tracer.plan.states import NO_COUNTER, Has, State, Supported, Unsupported, elsewhere
 
 _USER_SPACE = Supported("in user space")
 _TRIGGER = "in the kernel where the answer is the same, else in user space"
+_SOME_BY_TRIGGER = f"{_TRIGGER}, as min, max, hist and quantiles always"
 _NO_OWNER = Unsupported("the kernel's events carry no user and group", elsewhere("bcc"))
 _LATE = Unsupported("a hit is seen after the program has gone on, so a signal would come too late", elsewhere("bcc"))
 _NO_CGROUP = Unsupported("the kernel's events do not carry it", elsewhere("bcc"))
@@ -26,50 +29,50 @@ _UNBOUND = Unsupported(
 def states(has: Has) -> dict[Feature, State]:
     """A state for every feature."""
     return {
-        Feature.UPROBE: Supported(),
-        Feature.URETPROBE: Supported(),
-        Feature.SEMAPHORE: Supported("raised by the kernel") if has("ref_ctr") else NO_COUNTER,
-        Feature.MANY_SITES: Supported("several in one event" if has("many") else "an event for each: slower"),
-        Feature.PROCESS: Supported(
+        features.UPROBE: Supported(),
+        features.URETPROBE: Supported(),
+        features.SEMAPHORE: Supported("raised by the kernel") if has("ref_ctr") else NO_COUNTER,
+        features.MANY_SITES: Supported("several in one event" if has("many") else "an event for each: slower"),
+        features.PROCESS: Supported(
             "other processes are not trapped"
             if has("inherit_thread")
             else "its forks are trapped too, and their samples dropped"
         ),
-        Feature.FOLLOW: Supported("other processes are trapped too; with -p their samples are dropped"),
-        Feature.PREDICATE: Supported("in the kernel where its filter is exact, the rest in user space"),
-        Feature.COUNT: Supported(_TRIGGER if has("hist") else "in user space; by a counter where there is no key"),
-        Feature.AGGREGATION: Supported(f"{_TRIGGER}, as min, max and hist always") if has("hist") else _USER_SPACE,
-        Feature.MAP: _USER_SPACE,
-        Feature.EVENT: Supported("from samples in perf rings"),
-        Feature.USER_SPACE: _USER_SPACE,
-        Feature.MEMORY_INDEXED: _INDEXED,
-        Feature.GLOBAL_INDEXED: _INDEXED,
-        Feature.NUMBERS: Supported(),
-        Feature.FIRST_NUMBERS: Unsupported("the kernel's events carry the numbers of the container", elsewhere("bcc")),
-        Feature.UID: _NO_OWNER,
-        Feature.STRING: Supported("" if has("format_lost") else _SHORT) if has("string_bounds") else _UNBOUND,
-        Feature.STRING_COMPUTED: _COMPUTED,
-        Feature.LOAD: Supported(),
-        Feature.LOAD_COMPUTED: _COMPUTED,
-        Feature.BUFFER_SIZED: Unsupported("an event holds blocks of a fixed size", elsewhere("bcc")),
-        Feature.USER_STACK: Supported(),
-        Feature.DEEP_STACK: Supported(),
-        Feature.INTERPRETED: _NO_MEMORY,
-        Feature.STACK_COMPUTED: Supported(),
-        Feature.SYMBOL: Supported(),
-        Feature.SIGNAL: _LATE,
-        Feature.CGROUP: _NO_CGROUP,
-        Feature.TASKS: _NO_CGROUP,
-        Feature.JOINS: Supported(),
-        Feature.LOOP: Supported(),
-        Feature.MAP_LENGTH: Supported(),
-        Feature.MAP_WALK: Supported("as it was at the hit, in the order of the keys"),
-        Feature.MAP_WALK_LARGE: Supported(),
-        Feature.MAP_WALK_CHANGED: Supported("as it was at the hit"),
-        Feature.LENGTH_FORGETS: Supported(),
-        Feature.AGGREGATION_READ: Supported(),
-        Feature.STRING_FUNCTIONS: Supported(),
-        Feature.KEYS_OF_CLEARED: Supported(),
-        Feature.SERIES_KEYS: Supported(),
-        Feature.SHARED_AGGREGATION: Supported(),
+        features.FOLLOW: Supported("other processes are trapped too; with -p their samples are dropped"),
+        features.PREDICATE: Supported("in the kernel where its filter is exact, the rest in user space"),
+        features.COUNT: Supported(_TRIGGER if has("hist") else "in user space; by a counter where there is no key"),
+        features.AGGREGATION: Supported(_SOME_BY_TRIGGER) if has("hist") else _USER_SPACE,
+        features.MAP: _USER_SPACE,
+        features.EVENT: Supported("from samples in perf rings"),
+        features.USER_SPACE: _USER_SPACE,
+        features.MEMORY_INDEXED: _INDEXED,
+        features.GLOBAL_INDEXED: _INDEXED,
+        features.NUMBERS: Supported(),
+        features.FIRST_NUMBERS: Unsupported("the kernel's events carry the numbers of the container", elsewhere("bcc")),
+        features.UID: _NO_OWNER,
+        features.STRING: Supported("" if has("format_lost") else _SHORT) if has("string_bounds") else _UNBOUND,
+        features.STRING_COMPUTED: _COMPUTED,
+        features.LOAD: Supported(),
+        features.LOAD_COMPUTED: _COMPUTED,
+        features.BUFFER_SIZED: Unsupported("an event holds blocks of a fixed size", elsewhere("bcc")),
+        features.USER_STACK: Supported(),
+        features.DEEP_STACK: Supported(),
+        features.INTERPRETED: _NO_MEMORY,
+        features.STACK_COMPUTED: Supported(),
+        features.SYMBOL: Supported(),
+        features.SIGNAL: _LATE,
+        features.CGROUP: _NO_CGROUP,
+        features.TASKS: _NO_CGROUP,
+        features.JOINS: Supported(),
+        features.LOOP: Supported(),
+        features.MAP_LENGTH: Supported(),
+        features.MAP_WALK: Supported("as it was at the hit, in the order of the keys"),
+        features.MAP_WALK_LARGE: Supported(),
+        features.MAP_WALK_CHANGED: Supported("as it was at the hit"),
+        features.LENGTH_FORGETS: Supported(),
+        features.AGGREGATION_READ: Supported(),
+        features.STRING_FUNCTIONS: Supported(),
+        features.KEYS_OF_CLEARED: Supported(),
+        features.SERIES_KEYS: Supported(),
+        features.SHARED_AGGREGATION: Supported(),
     }

@@ -141,7 +141,7 @@ class Fetches:
     sized: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def leaf(self, source: values.Source) -> Source:
-        """Where the value of one of `steps.python.leaves` comes from; raises `NotExpressible`.
+        """Where the value of one of `steps.walk.leaves` comes from; raises `NotExpressible`.
 
         `comm` must be asked for first of all, so that no string can take its room.
         """

@@ -27,16 +27,14 @@ from tracer.backends.ftrace.fetchargs import (
 )
 from tracer.dataclass import dataclass
 from tracer.kernel.uprobe_events.model import Fetch
-from tracer.lang.types import IntType
+from tracer.lang.types import IntType, operations
 from tracer.steps import model as steps_model
-from tracer.steps.arithmetic import COMPARISONS
 from tracer.steps.model import Let, MapGet, Require, Step, Steps
 from tracer.steps.values import BuiltIn, Const, Op, Value
 
 SourceOf = Callable[[Value], Source | None]
 """Where a name's value comes from; None for anything else, and for what is no fetch."""
 
-_OPS = {name: op for op, name in COMPARISONS.items()}
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 
 _LONGEST_NAME = 15  # TASK_COMM_LEN less the NUL
@@ -86,21 +84,20 @@ def _cannot_fail(step: Step, source_of: SourceOf) -> bool:
 
 def _text(value: Value, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> str | None:
     match value:
-        case Op(op="both" | "either" as op, args=(left, right)):
+        case Op(op=operations.BOTH | operations.EITHER as op, args=(left, right)):
             first, second = _text(left, source_of, fetches), _text(right, source_of, fetches)
-            word = "&&" if op == "both" else "||"
-            return None if first is None or second is None else f"({first} {word} {second})"
-        case Op(op="not", args=(Op(op="same", args=(left, right)),)):
+            return None if first is None or second is None else f"({first} {op.sign} {second})"
+        case Op(op=operations.NOT, args=(Op(op=operations.SAME, args=(left, right)),)):
             return _named("!=", left, right, source_of) or _named("!=", right, left, source_of)
-        case Op(op="not", args=(operand,)):
+        case Op(op=operations.NOT, args=(operand,)):
             inner = _text(operand, source_of, fetches)
             return None if inner is None else f"!({inner})"
-        case Op(op="same", args=(left, right)):
+        case Op(op=operations.SAME, args=(left, right)):
             return _named("==", left, right, source_of) or _named("==", right, left, source_of)
-        case Op(op=op, args=(left, right)) if op in _OPS:
-            if (text := _comparison(_OPS[op], left, right, source_of, fetches)) is not None:
+        case Op(op=op, args=(left, right)) if op in operations.COMPARISONS.values():
+            if (text := _comparison(op.sign, left, right, source_of, fetches)) is not None:
                 return text
-            return _comparison(_MIRRORED[_OPS[op]], right, left, source_of, fetches)
+            return _comparison(_MIRRORED[op.sign], right, left, source_of, fetches)
     return None
 
 
@@ -144,9 +141,9 @@ def _comparison(op: str, left: Value, right: Value, source_of: SourceOf, fetches
 
 def plain(value: Value) -> Value:
     """A value without casts between 64-bit integers, whose bits stay, and between widths of strings."""
-    while isinstance(value, Op) and value.op in ("wrap", "as"):
+    while isinstance(value, Op) and value.op in (operations.WRAP, operations.AS):
         (inner,) = value.args
-        if value.op == "wrap" and not (is_word(value.type) and is_word(inner.type)):
+        if value.op is operations.WRAP and not (is_word(value.type) and is_word(inner.type)):
             break
         value = inner
     return value

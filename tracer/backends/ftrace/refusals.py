@@ -13,7 +13,7 @@ from tracer.backends.ftrace.program import Event
 from tracer.errors import NOWHERE, Diagnostic, ProgramError, Source, Span, TracerError
 from tracer.kernel.uprobe_events.model import Undefinable
 from tracer.lang.walk import attach_points
-from tracer.steps.python.leaves import leaves
+from tracer.steps.walk import leaves
 
 _PANIC_ON_WARN = "/proc/sys/kernel/panic_on_warn"
 

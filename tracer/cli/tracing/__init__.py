@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 from tracer.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from tracer.errors import Diagnostic
+    from tracer.pipeline import Compiled
+    from tracer.plan.model import Plan
+    from tracer.tracing import Prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +30,21 @@ class Printing:
     failures: bool = False
     warnings: bool = True
     raw: bool = False
+
+
+def compiled(prepared: Prepared, printing: Printing, stack: ExitStack, need_usable: bool = True) -> Compiled:
+    """What was asked, compiled; its warnings are said. Until the `stack` closes, it is said who holds us up."""
+
+    def planned(plan: Plan, warnings: Sequence[Diagnostic]) -> None:
+        if printing.stacks is not None:
+            printing.stacks.check(plan.program)
+        quiet = prepared.request.quiet
+        if said := [each for each in warnings if printing.warnings and (each.lacking or not quiet)]:
+            from tracer.cli.errors import diagnostics_text
+
+            sys.stderr.write(diagnostics_text(plan.program.source, said))
+        from tracer.cli.tracing.signals import looked_after
+
+        stack.enter_context(looked_after(plan))
+
+    return prepared.compile(planned, need_usable)

@@ -19,15 +19,15 @@ Python does by itself, took a tenth of the time of a million events.
 
 if TYPE_CHECKING:
     from tracer.cli.tracing import Printing
-    from tracer.pipeline import Compiled
     from tracer.render.renderer import Renderer
-    from tracer.tracing import Request
+    from tracer.tracing import Prepared
     from tracer.tracing.effects import Effects
     from tracer.tracing.names import Names
 
 
-def trace(compiled: Compiled, request: Request, printing: Printing) -> int:
-    """Runs the program to its end; returns the exit status."""
+def trace(prepared: Prepared, printing: Printing) -> int:
+    """Runs what has been compiled to its end; returns the exit status."""
+    request, program = prepared.request, prepared.compiled.plan.program
     with ExitStack() as stack:
         controls = stack.enter_context(Controls())
         words = stack.enter_context(Words(controls, printing.raw))
@@ -35,7 +35,7 @@ def trace(compiled: Compiled, request: Request, printing: Printing) -> int:
         talk = Talk(words, out, request.quiet, request.verbose, printing.warnings)
 
         def results(names: Names | None, effects: Effects) -> Renderer:
-            arguments = compiled.plan.program, names, out, request.quiet, effects
+            arguments = program, names, out, request.quiet, effects
             if printing.stacks is None:
                 renderer = renderer_of(printing.format)(*arguments)
             else:
@@ -52,6 +52,6 @@ def trace(compiled: Compiled, request: Request, printing: Printing) -> int:
             return renderer
 
         stack.enter_context(Signals(controls, last=True))
-        outcome = Trace(compiled, request, controls, talk, words, results).run()
+        outcome = Trace(prepared, controls, talk, words, results).run()
         talk.end()
         return outcome.code or (1 if out.left_out else 0)

@@ -147,7 +147,8 @@ def _close_last(descriptors: Collection[int]) -> None:
     if descriptors:
         from tracer.kernel.workers.waiting import settle  # on ftrace alone, which has it already
 
-        settle()
+        with suppress(OSError):  # where nobody can look, the kernel waits itself
+            settle()
         for each in descriptors:
             _close(each)
 
@@ -170,14 +171,15 @@ def _answer(
         send(connection, found, opened)
     elif kind == "close":
         numbers, together = words
-        held.difference_update(numbers)
         at_once = [number for number in numbers if number not in last]
         if together:
             _together(_close, at_once)
         else:
             for number in at_once:
                 _close(number)
+        held.difference_update(at_once)
         _close_last(last.intersection(numbers))
+        held.difference_update(numbers)  # not before: where one of these steps fails, they are closed all the same
         last.difference_update(numbers)
         send(connection, 0)
     elif kind == "try":

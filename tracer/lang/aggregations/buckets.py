@@ -7,6 +7,9 @@ gives [0] [1] [2, 4) [4, 8) …
 lhist(v, low, high, step): bucket 0 holds what is below `low`, then come buckets of `step` values. The last one (see
 `linear_count`) is open: it begins at the last multiple of `step` from `low` that is not above `high`, so that a `high`
 in between (`lhist(v, 0, 10, 3)`: …, [6, 9), [9, ...)) gives the buckets that bpftrace gives.
+
+quantiles(v): as hist, but that unsigned values have buckets up to 2^64, and negative ones the buckets of -1 - v, from
+the middle downwards.
 """
 
 from __future__ import annotations
@@ -33,6 +36,31 @@ def log2_bounds(bucket: int, bits: int) -> tuple[int | None, int]:
     shift = (value >> bits) - 1
     low = (value - (shift << bits)) << shift
     return low, low + (1 << shift)
+
+
+def quantile_count(bits: int, signed: bool) -> int:
+    """How many buckets quantiles() has."""
+    return 2 * ((64 - bits) << bits) if signed else (65 - bits) << bits
+
+
+def quantile_bucket(value: int, bits: int, signed: bool) -> int:
+    """The bucket of a value of quantiles(), read as signed or unsigned: a greater value is in no lower one."""
+    value &= 0xFFFF_FFFF_FFFF_FFFF
+    half = (64 - bits) << bits if signed else 0
+    below = signed and value >> 63
+    rest = value ^ 0xFFFF_FFFF_FFFF_FFFF if below else value
+    shift = max(rest.bit_length() - 1 - bits, 0)
+    place = (shift << bits) + (rest >> shift)
+    return half - 1 - place if below else half + place
+
+
+def quantile_bounds(bucket: int, bits: int, signed: bool) -> tuple[int, int]:
+    """First value of a bucket of quantiles() and the first value after it."""
+    half = (64 - bits) << bits if signed else 0
+    place = half - 1 - bucket if bucket < half else bucket - half
+    shift = max((place >> bits) - 1, 0)
+    low = (place - (shift << bits)) << shift
+    return (-low - (1 << shift), -low) if bucket < half else (low, low + (1 << shift))
 
 
 def linear_count(low: int, high: int, step: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tracer.lang.aggregations.buckets import linear_bounds, linear_bucket, linear_count, log2_bounds, log2_bucket
-from tracer.lang.aggregations.model import Aggregation, Buckets, Row
+from tracer.lang.aggregations.model import BUCKETS, Aggregation, Buckets, Row
 from tracer.lang.constructs import Argument, Call
 from tracer.lang.fixed_width import quotient
 from tracer.lang.typed import MapDecl
@@ -88,13 +88,14 @@ def _linear_text(value: str, low: int, high: int, step: int) -> str:
 
 
 _POWERS = Buckets(
-    log2_bucket, lambda bits: ((64 - bits) << bits) + 1, log2_bounds, _log2_label, lambda bits: True, True,
-    "log2_bucket", lambda bits: (bits,), _log2_text,
+    log2_bucket, lambda bits: ((64 - bits) << bits) + 1, log2_bounds, "log2_bucket", lambda bits: (bits,), _log2_text,
+    label=_log2_label, divides=True,
 )  # fmt: skip
 _STEPS = Buckets(
-    linear_bucket, linear_count, linear_bounds, _linear_label, lambda low, high, step: step % 1024 != 0, False,
-    "linear_bucket", lambda low, high, step: (low, high, step, linear_count(low, high, step) - 1), _linear_text,
-    even=lambda low, high, step: (low, high, step),
+    linear_bucket, linear_count, linear_bounds, "linear_bucket",
+    lambda low, high, step: (low, high, step, linear_count(low, high, step) - 1), _linear_text,
+    even=lambda low, high, step: (low, high, step), label=_linear_label,
+    alone=lambda low, high, step: step % 1024 != 0,
 )  # fmt: skip
 
 
@@ -112,8 +113,9 @@ def _histogram(
         return dict(inner)
 
     return Aggregation(
-        name, "aggregation", call, arguments, None, help, example, "histogram", optional, keeps="buckets",
-        buckets=buckets, parameters=parameters, update=update, zero=dict, outer=outer, merge=_merge,
+        name, "aggregation", call, arguments, None, help, example, "histogram", optional, kept=BUCKETS,
+        buckets=buckets, parameters=parameters, constants="buckets", update=update, zero=dict, outer=outer,
+        merge=_merge,
         rank=lambda counts: sum(counts.values()), json=b"hist", single=False,
         parts=lambda decl, counts, div: _rows(buckets, decl, counts, div),
     )

@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING, Final
 from tracer.lang.registry import Registry
 
 if TYPE_CHECKING:
-    from tracer.lang.aggregations.model import Aggregation, Buckets, Keeps
+    from tracer.lang.aggregations.model import Aggregation, Buckets, Kept
     from tracer.lang.typed import MapDecl
 
-_MODULES = ("numbers", "histograms", "series")
+_MODULES = ("numbers", "histograms", "quantiles", "series")
 SOURCES: Final = tuple((f"tracer.lang.aggregations.{name}", "AGGREGATIONS") for name in _MODULES)
 AGGREGATIONS: Final[Registry[Aggregation]] = Registry(*SOURCES)
 
 
-def keeps_of(decl: MapDecl) -> Keeps:
-    """What a hit does to a key of a map; "value" for plain values."""
-    return "value" if decl.kind == "scalar" else AGGREGATIONS[decl.kind].keeps
+def kept_of(decl: MapDecl) -> Kept:
+    """What a key of a map holds and a hit does to it."""
+    if decl.kind == "scalar":
+        from tracer.lang.aggregations.model import PLAIN
+
+        return PLAIN
+    return AGGREGATIONS[decl.kind].kept
 
 
 def buckets_of(decl: MapDecl) -> Buckets | None:

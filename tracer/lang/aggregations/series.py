@@ -7,7 +7,7 @@ from typing import Any
 
 from tracer.dataclass import NamedTuple
 from tracer.host.clock import boot_time_ns
-from tracer.lang.aggregations.model import Aggregation, Series, is_signed
+from tracer.lang.aggregations.model import SERIES, Aggregation, Series, is_signed
 from tracer.lang.constructs import Argument, Call
 from tracer.lang.fixed_width import quotient, wrap_int
 from tracer.lang.typed import MapDecl
@@ -134,7 +134,7 @@ AGGREGATIONS = (
         ),
         None, "the last n of each interval, or the avg, max, min or sum of all of them, for the newest intervals",
         "@ = tseries(arg0, 1s, 20);", "time series", 1,
-        keeps="series", parameters=_parameters, update=_update, zero=dict, outer=_outer, merge=_merge, rank=None,
+        kept=SERIES, parameters=_parameters, update=_update, zero=dict, outer=_outer, merge=_merge, rank=None,
         together=_together, json=b"tseries", single=False,
     ),
 )  # fmt: skip

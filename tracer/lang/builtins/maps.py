@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tracer.lang import typed
+from tracer.lang import features, typed
 from tracer.lang.constructs import Argument, Call, Function, Lowering, V
-from tracer.lang.types import BOOL, INT64, UINT64, StackType, StringType
+from tracer.lang.types import BOOL, INT64, UINT64, StackType, StringType, operations
 from tracer.lang.types.combine import a_type
 
 
@@ -24,8 +24,8 @@ def _len(call: Call) -> typed.Expr | None:
 
 def _length(ctx: Lowering[V], node: typed.MapLen | typed.Call) -> V:
     if isinstance(node, typed.Call):
-        return ctx.op("frames", UINT64, ctx.value(node.args[0]))
-    ctx.ask("MAP_LENGTH", f"len({node.map})", node.span)
+        return ctx.op(operations.FRAMES, UINT64, ctx.value(node.args[0]))
+    ctx.ask(features.MAP_LENGTH, f"len({node.map})", node.span)
     return ctx.map_length(node.map, node.type, node.span)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tracer.lang import formats, typed
+from tracer.lang import typed
+from tracer.lang.builtins import formats
 from tracer.lang.builtins.control import exit_with
 from tracer.lang.builtins.printing import formatted, formatting
 from tracer.lang.constructs import Argument, Call, Function

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tracer.lang import formats, typed
+from tracer.lang import typed
+from tracer.lang.builtins import formats
 from tracer.lang.constructs import Argument, Call, Function
 from tracer.lang.types import IntType, PointerType
 from tracer.lang.types.combine import a_type

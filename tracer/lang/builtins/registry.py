@@ -10,7 +10,7 @@ from tracer.lang.aggregations import registry as aggregations
 from tracer.lang.registry import Registry
 
 if TYPE_CHECKING:
-    from tracer.lang.constructs import Function, Lower, Value
+    from tracer.lang.constructs import Function, Value
 
 
 def _families(attribute: str, *names: str) -> tuple[tuple[str, str], ...]:
@@ -32,17 +32,18 @@ FUNCTIONS: Final[Registry[Function]] = Registry(
 """All functions, by each of their names."""
 
 
-def lower_of(node: typed.Expr) -> Lower | None:
-    """How the node of a built-in value or function becomes steps; None for what is neither."""
+def built_in_of(node: typed.Expr) -> Value | Function:
+    """The object of a node of a built-in value or function."""
     match node:
         case typed.Builtin(name=name):
-            return VALUES[name].lower
+            return VALUES[name]
         case typed.Call(name=name):
-            return FUNCTIONS[name].lower
-    return _nodes().get(type(node))
+            return FUNCTIONS[name]
+    return _nodes()[type(node)]
 
 
 @cache
-def _nodes() -> dict[type[typed.Expr], Lower]:
+def _nodes() -> dict[type[typed.Expr], Value | Function]:
+    """The first object of each class of nodes: those of one class say the same."""
     objects: tuple[Value | Function, ...] = (*VALUES.values(), *FUNCTIONS.values())
-    return {each.node: each.lower for each in objects if each.node is not None and each.lower is not None}
+    return {each.node: each for each in reversed(objects) if each.node is not None and each.lower is not None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal as numbers
 
-from tracer.lang import typed
+from tracer.lang import features, typed
 from tracer.lang.builtins.printing import allowed
 from tracer.lang.constructs import Argument, Call, Function, Lowering, V
 from tracer.lang.fold import constant, convert
@@ -71,7 +71,6 @@ def _sends(call: Call) -> tuple[typed.Stmt, ...] | None:
 
 
 def _lower(ctx: Lowering[V], call: typed.Call) -> V:
-    ctx.ask("SIGNAL", f"{call.name}()", call.span)
     return ctx.signal(ctx.value(call.args[0]), call.name == "signal_thread")
 
 
@@ -80,6 +79,7 @@ def _of(name: str, whom: str) -> Function:
         name, "statement", f"{name}(signal)", (Argument("value"),), None,
         f"sends {whom} a signal, by name or number, at the moment of the hit; needs --unsafe",
         f'if (arg0 > 4096) {{ {name}("STOP"); }}', place="probe", rule=_sends, lower=_lower,
+        needs=features.SIGNAL,
     )  # fmt: skip
 
 

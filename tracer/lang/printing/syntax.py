@@ -121,6 +121,8 @@ def expression(node: ast.Expr) -> str:
     match node:
         case ast.IntLit():
             return str(node.value)
+        case ast.DecimalLit():
+            return node.text
         case ast.BoolLit():
             return "true" if node.value else "false"
         case ast.StrLit():

@@ -40,6 +40,13 @@ class IntLit(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class DecimalLit(Expr):
+    """A number with a fraction, as it is written: `99.9`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class BoolLit(Expr):
     """`true` or `false`."""
 

@@ -12,7 +12,6 @@ import re
 from collections.abc import Sequence
 
 from tracer.errors import Diagnostic, Fault, Span
-from tracer.lang import unsupported
 from tracer.probes.model import AttachPoint, Part
 from tracer.probes.registry import SPELLINGS, named
 
@@ -141,6 +140,8 @@ def build(text: str, parts: list[Part], span: Span) -> AttachPoint:
 
 def refusal(word: str) -> tuple[str, str] | None:
     """Why a kind of probe that bpftrace has is not supported, and what to do; None for any other word."""
+    from tracer.lang import unsupported
+
     if word not in unsupported.PROBES:
         return None
     reason, remedy = unsupported.PROBES[word]

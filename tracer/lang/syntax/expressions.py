@@ -11,7 +11,6 @@ from typing import NoReturn
 
 from tracer.dataclass import replace
 from tracer.errors import Fault, Source, Span
-from tracer.lang import unsupported
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.cursor import TAGS, TYPE_WORDS, Cursor
 from tracer.lang.syntax.lexer import Token
@@ -225,6 +224,8 @@ class ExpressionParser(Cursor):
 
     def _no_operand(self, token: Token) -> NoReturn:
         if token.kind == "keyword":
+            from tracer.lang import unsupported
+
             entry = unsupported.STATEMENTS.get(token.text)
             if entry is not None:
                 message, hint = unsupported.phrase(f"'{token.text}'", entry)
@@ -359,12 +360,13 @@ class ExpressionParser(Cursor):
                 return expr
             if token.text in (".", "->"):
                 self.lexer.take()
+                if isinstance(expr, ast.IntLit) and token.text == "." and (digits := self.lexer.digits()):
+                    whole = expr.span.to(Span(token.span.start, self.lexer.position))
+                    expr = ast.DecimalLit(whole, f"{self.lexer.text[expr.span.start : expr.span.end]}.{digits}")
+                    continue
                 field = self.lexer.take()
                 if field.kind not in ("name", "int", "keyword"):
                     self.fail(f"expected a name or a number after '{token.text}', found {field.describe()}", field.span)
-                if isinstance(expr, ast.IntLit) and field.kind == "int" and token.text == ".":
-                    what = "numbers with a fraction are not supported"
-                    self.fail(what, expr.span.to(field.span), "compute in a smaller unit: 1500us, not 1.5ms")
                 expr = self._deeper(ast.Field(expr.span.to(field.span), expr, field.text))
             elif token.text == "[":
                 depth = self._depth

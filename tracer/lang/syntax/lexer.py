@@ -89,6 +89,14 @@ class Lexer:
         self.position = position
         self._ahead = None
 
+    def digits(self) -> str:
+        """Takes the digits, and what is written on with them, that stand right behind the last token; "" for none."""
+        start = self.position
+        if self._ahead is not None or not self.text[start : start + 1].isdigit():
+            return ""
+        self.position = _end(_WORD, self.text, start)
+        return self.text[start : self.position]
+
     def here(self) -> int:
         """Offset of the next thing that is neither blank nor comment."""
         if self._ahead is not None:

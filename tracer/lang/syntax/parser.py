@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Fault, ProgramError, Source, Span
-from tracer.lang import unsupported
 from tracer.lang.syntax import ast, attach
 from tracer.lang.syntax.lexer import Token
 from tracer.lang.syntax.statements import StatementParser, TooManyFaults
 from tracer.lang.types.declared import Declared
+from tracer.probes.registry import SPELLINGS
 
 if TYPE_CHECKING:
     from tracer.lang.syntax.c.declarations import Declarations
@@ -64,6 +64,8 @@ def _probes_left_out(source: Source, params: Sequence[str], start: int) -> list[
     text = re.sub(r"^[ \t]*#.*", lambda line: " " * len(line[0]), source.text[start:], flags=re.M)
     parser = Parser(replace(source, text=source.text[:start] + text, included=()), params)
     parser.program()
+    from tracer.lang import unsupported
+
     remedies = {remedy for _, remedy in unsupported.PROBES.values()}
     return [each for each in parser.diagnostics if each.hint in remedies]
 
@@ -162,10 +164,9 @@ class Parser(StatementParser):
                 self.lexer.seek(self.declarations.declaration(text, start, self.defines))
             elif word == "import":
                 self._import(settings, clauses)
-            elif word in unsupported.STATEMENTS:
-                message, hint = unsupported.phrase(f"'{word}'", unsupported.STATEMENTS[word])
-                self.fail(message, Span(start, start + len(word)), hint)
             else:
+                if word not in SPELLINGS:
+                    self._refuse(word, start)
                 clause = self._clause()
                 clauses.extend(() if clause is None else (clause,))
         except Fault as fault:
@@ -175,6 +176,14 @@ class Parser(StatementParser):
             hint = "assign its parts to variables"
             self.record(Diagnostic("this is nested too deeply", Span(start, start + 1), hint))
             raise TooManyFaults from None
+
+    def _refuse(self, word: str, start: int) -> None:
+        """Says what bpftrace has of this name, if it is one that is left out."""
+        from tracer.lang import unsupported
+
+        if word in unsupported.STATEMENTS:
+            message, hint = unsupported.phrase(f"'{word}'", unsupported.STATEMENTS[word])
+            self.fail(message, Span(start, start + len(word)), hint)
 
     # --- clauses
 

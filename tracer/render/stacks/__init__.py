@@ -1,6 +1,6 @@
 """Output of maps of stacks: the formats of `--stacks` and `tracer flame`.
 
-A format is a module of its name here with one function, `document(profiles, page)`, and a line in `STACKS`.
+A format is a module of its name here with one function, `document(profiles, page)`, and a line in `choices.STACKS`.
 """
 
 from __future__ import annotations
@@ -9,17 +9,10 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tracer.choices import STACKS
+
 if TYPE_CHECKING:
     from tracer.render.stacks.model import Page, Profile
-
-STACKS = {
-    "folded": (".folded", ".collapsed"),
-    "html": (".html", ".htm"),
-    "svg": (".svg",),
-    "pprof": (".pb.gz", ".pprof"),
-    "speedscope": (".speedscope.json", ".speedscope"),
-}
-"""Each format with the endings of its files."""
 
 LINES = "folded"
 """The one that is text in lines: what else a program prints can stand between them. The others are whole documents."""

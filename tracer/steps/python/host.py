@@ -11,9 +11,9 @@ from functools import partial
 from tracer.host.clock import CLOCKS, clock_ns
 from tracer.lang.types import Stack
 from tracer.steps.model import Steps
-from tracer.steps.python.leaves import leaves
 from tracer.steps.python.runtime import Hit
 from tracer.steps.values import BuiltIn, Source, UserStack
+from tracer.steps.walk import leaves
 
 
 def host_values(steps: Steps, child_pid: int = 0) -> Hit:

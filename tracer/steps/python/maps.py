@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tracer.lang.aggregations.registry import buckets_of, keeps_of
+from tracer.lang.aggregations.model import MEAN
+from tracer.lang.aggregations.registry import buckets_of, kept_of
 from tracer.lang.fixed_width import quotient
 from tracer.lang.typed import MapDecl, Program
 from tracer.lang.types import INT64, UINT64, IntType, Type
@@ -37,11 +38,11 @@ class PythonMaps:
         low, high = limits(decl.value if decl.kind == "scalar" else _width_of(decl))
         if self.local is None:
             text = f"{self._once('read', name, lambda: reader(self.maps, decl))}({key})"
-        elif keeps_of(decl) == "mean":
+        elif kept_of(decl) is MEAN:
             text = f"{self._once('average', name, lambda: average_reader(self._table(name), is_signed(decl)))}({key})"
         else:
             text = f"{self._dict(name)}.get({key}, {self._empty(decl)})"
-            if keeps_of(decl) in ("sum", "least", "greatest"):
+            if kept_of(decl).wraps:
                 text = self.values.wrapped(text, *UNBOUNDED, _width_of(decl))
         return self.values.wrapped(text, low, high, type) if isinstance(type, IntType) else text
 
@@ -106,39 +107,33 @@ class PythonMaps:
     def aggregate(self, name: str, key: str, sample: Value | None) -> None:
         """One more value for an aggregation."""
         line, block, decl = self.writer.line, self.writer.block, self.decls[name]
-        keeps = keeps_of(decl)
-        if self._by_store(name):
+        kept = kept_of(decl)
+        if self._by_store(name) or not kept.first:
             bound = self._once("aggregate", name, lambda: _aggregator(self.maps, decl))
             line(f"{bound}({key}, {'0' if sample is None else self.values.text(sample)})")
             return
         table, insert = self._dict(name), self._insert(name)
         if sample is None:
             text = "1"
-        elif keeps == "buckets":
+        elif buckets_of(decl) is not None:
             text = self._bucket(decl, self._kept(self.values.as_integer(sample, INT64)))
         else:
             text = self.values.as_integer(sample, _width_of(decl))
-        if keeps in ("count", "sum"):
+        if kept.quick:
+            held = ""
             with block("try:"):
-                line(f"{table}[{key}] += {text}")
-            with block("except KeyError:"):
-                line(f"{insert}({key}, {text})")
-            return
-        text, held = self._kept(text), self.writer.temporary()
-        line(f"{held} = {table}.get({key})")
-        first = {"mean": f"[1, {text}]", "buckets": f"{{{text}: 1}}"}.get(keeps, text)
-        with block(f"if {held} is None:"):
-            line(f"{insert}({key}, {first})")
-        if keeps in ("least", "greatest"):
-            with block(f"elif {text} {'<' if keeps == 'least' else '>'} {held}:"):
-                line(f"{table}[{key}] = {text}")
-            return
-        with block("else:"):
-            if keeps == "buckets":
-                line(f"{held}[{text}] = {held}.get({text}, 0) + 1")
-            else:
-                line(f"{held}[0] += 1")
-                line(f"{held}[1] += {text}")
+                line(kept.more[0].format(table=table, key=key, value=text))
+            otherwise = "except KeyError:"
+        else:
+            text, held = self._kept(text), self.writer.temporary()
+            line(f"{held} = {table}.get({key})")
+            otherwise = f"if {held} is None:"
+        with block(otherwise):
+            line(f"{insert}({key}, {kept.first.format(value=text)})")
+        if held:
+            with block("else:"):
+                for each in kept.more:
+                    line(each.format(table=table, key=key, held=held, value=text))
 
     def sample(self, name: str, key: str, when: Value, value: Value) -> None:
         """One more value for a series."""
@@ -159,8 +154,9 @@ class PythonMaps:
     def _bucket(self, decl: MapDecl, text: str) -> str:
         buckets = buckets_of(decl)
         assert buckets is not None
-        found = buckets.text(text, *decl.parameters)
-        arguments = ", ".join((text, *map(str, decl.parameters)))
+        parameters = buckets.of(decl)
+        found = buckets.text(text, *parameters)
+        arguments = ", ".join((text, *map(str, parameters)))
         return found or f"{self.writer.bind(buckets.number, buckets.function)}({arguments})"
 
     def _empty(self, decl: MapDecl) -> str:

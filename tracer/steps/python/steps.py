@@ -14,14 +14,13 @@ from tracer.results.store import empty_value
 from tracer.results.values import MapStore
 from tracer.steps import model, values
 from tracer.steps.model import Step, Steps
-from tracer.steps.python.leaves import leaves
 from tracer.steps.python.maps import PythonMaps
 from tracer.steps.python.runtime import NO_ROOM, Runtime, measured
 from tracer.steps.python.source import Writer
 from tracer.steps.python.values import PythonValues
 from tracer.steps.rounds import NO_ROUNDS
 from tracer.steps.values import Name, Source, Value
-from tracer.steps.walk import walk
+from tracer.steps.walk import leaves, walk
 
 
 class _Outside(Exception):

@@ -1,22 +1,17 @@
-"""Values as Python expressions: a table from operation to text."""
+"""Values as Python expressions: as the table of operations says, or by a function of more than the operands' texts."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import zip_longest
 
 from tracer.lang.fixed_width import quotient, remainder
-from tracer.lang.types import BoolType, IntType, StringType, memory_size
+from tracer.lang.types import BoolType, IntType, StringType, memory_size, operations
+from tracer.lang.types.operations import Operation
 from tracer.steps.arithmetic import bounds, limits
 from tracer.steps.python.source import Writer
 from tracer.steps.values import Const, Name, Op, SiteText, Value
-
-_INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",
-    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "same": "==", "both": "and", "either": "or",
-}  # fmt: skip
 
 
 class PythonValues:
@@ -44,9 +39,14 @@ class PythonValues:
                 return str(number) if number >= 0 else f"({number})"
             case SiteText(name=name):
                 return self.writer.bind(self._texts(name), "text")
-            case Op(op=op, args=(left, right)) if op in _INFIX:
-                return f"({self.text(left)} {_INFIX[op]} {self.text(right)})"
-        return _OPS[value.op](self, value)
+        if (spelled := SPELLED.get(value.op)) is not None:
+            return spelled(self, value)
+        return self._filled(value.op, map(self.text, value.args))
+
+    def _filled(self, op: Operation, args: Iterable[str]) -> str:
+        if isinstance(op.python, str):
+            return op.python.format(*args)
+        return f"{self.writer.bind(op.python, op.name)}({', '.join(args)})"
 
     def tuple(self, values: tuple[Value, ...]) -> str:
         """Several values as one tuple."""
@@ -55,12 +55,12 @@ class PythonValues:
     def condition(self, value: Value) -> str:
         """An expression that Python takes as true where the bool is."""
         match value:
-            case Op(op="ne", args=(operand, Const(value=0))):
+            case Op(op=operations.NE, args=(operand, Const(value=0))):
                 return self.text(operand)
-            case Op(op="not", args=(operand,)):
+            case Op(op=operations.NOT, args=(operand,)):
                 return f"(not {self.condition(operand)})"
-            case Op(op="both" | "either" as op, args=(left, right)):
-                return f"({self.condition(left)} {_INFIX[op]} {self.condition(right)})"
+            case Op(op=operations.BOTH | operations.EITHER as op, args=args):
+                return self._filled(op, map(self.condition, args))
         return self.text(value)
 
     def wrapped(self, text: str, low: int, high: int, type: IntType) -> str:
@@ -89,19 +89,14 @@ def _wrap(printer: PythonValues, op: Op) -> str:
 def _divided(printer: PythonValues, op: Op) -> str:
     left, right = map(printer.text, op.args)
     if bounds(op.args[0])[0] >= 0 and bounds(op.args[1])[0] >= 0:
-        return f"({left} {'//' if op.op == 'quot' else '%'} {right})"
-    function = quotient if op.op == "quot" else remainder
-    return f"{printer.writer.bind(function, op.op)}({left}, {right})"
+        return f"({left} {'//' if op.op is operations.QUOT else '%'} {right})"
+    function = quotient if op.op is operations.QUOT else remainder
+    return f"{printer.writer.bind(function, op.op.name)}({left}, {right})"
 
 
 def _select(printer: PythonValues, op: Op) -> str:
     condition, then, otherwise = op.args
     return f"({printer.text(then)} if {printer.condition(condition)} else {printer.text(otherwise)})"
-
-
-def _starts(printer: PythonValues, op: Op) -> str:
-    left, right, count = map(printer.text, op.args)
-    return f"({left}[:{count}] == {right}[:{count}])"
 
 
 def _part(printer: PythonValues, op: Op) -> str:
@@ -138,19 +133,8 @@ def _buffered(block: bytes, length: int, size: int) -> bytes:
     return (length.to_bytes(8, sys.byteorder) + block[:length]).ljust(size, b"\0")
 
 
-def _memcmp(printer: PythonValues, op: Op) -> str:
-    return f"{printer.writer.bind(_compared, 'compared')}({', '.join(map(printer.text, op.args))})"
-
-
-def _compared(left: bytes, right: bytes, count: int) -> int:
-    for one, other in zip_longest(left[:count], right[:count], fillvalue=0):
-        if one != other:
-            return (one ^ 128) - (other ^ 128)
-    return 0
-
-
 def _glob(printer: PythonValues, op: Op) -> str:
-    from tracer.lang.globs import parse_glob
+    from tracer.lang.builtins.data.globs import parse_glob
 
     text, pattern = op.args
     assert isinstance(pattern, Const) and isinstance(pattern.value, bytes)
@@ -164,30 +148,17 @@ def _packed(number: int, size: int) -> bytes:
 _UNSIGNED = partial(int.from_bytes, byteorder=sys.byteorder)
 _SIGNED = partial(int.from_bytes, byteorder=sys.byteorder, signed=True)
 
-_OPS: dict[str, Callable[[PythonValues, Op], str]] = {
-    "wrap": _wrap,
-    "neg": lambda printer, op: f"(-{printer.text(op.args[0])})",
-    "inv": lambda printer, op: f"(~{printer.text(op.args[0])})",
-    "int": lambda printer, op: f"(+{printer.text(op.args[0])})",
-    "not": lambda printer, op: f"(not {printer.text(op.args[0])})",
-    "quot": _divided,
-    "rem": _divided,
-    "select": _select,
-    "as": lambda printer, op: printer.text(op.args[0]),
-    "part": _part,
-    "pack": _pack,
-    "buffer": _buffer,
-    "pad": lambda printer, op: f"{printer.text(op.args[0])}.ljust({memory_size(op.type)}, {_nul(printer)})",
-    "memcmp": _memcmp,
-    "tuple": lambda printer, op: printer.tuple(op.args),
-    "item": lambda printer, op: f"{printer.text(op.args[0])}[{printer.text(op.args[1])}]",
-    "strlen": lambda printer, op: f"len({printer.text(op.args[0])})",
-    "frames": lambda printer, op: f"len({printer.text(op.args[0])}.addresses)",
-    "starts": _starts,
-    "find": lambda printer, op: f"{printer.text(op.args[0])}.find({printer.text(op.args[1])})",
-    "glob": _glob,
-    "concat": lambda printer, op: f"({' + '.join(map(printer.text, op.args))})",
-    "symbol": lambda printer, op: f"{printer.world}.place{printer.tuple(op.args)}",
+SPELLED: dict[Operation, Callable[[PythonValues, Op], str]] = {
+    operations.WRAP: _wrap,
+    operations.QUOT: _divided,
+    operations.REM: _divided,
+    operations.SELECT: _select,
+    operations.PART: _part,
+    operations.PACK: _pack,
+    operations.BUFFER: _buffer,
+    operations.PAD: lambda printer, op: f"{printer.text(op.args[0])}.ljust({memory_size(op.type)}, {_nul(printer)})",
+    operations.TUPLE: lambda printer, op: printer.tuple(op.args),
+    operations.GLOB: _glob,
+    operations.SYMBOL: lambda printer, op: f"{printer.world}.place{printer.tuple(op.args)}",
 }
-
-
+"""Those whose text follows from more than those of the operands."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tracer.backends.bcc.attach.loader import LOSS_CAUSES
 from tracer.backends.bcc.compile.bpf_programs import bpf_programs
-from tracer.lang.aggregations.buckets import linear_bucket, linear_count, log2_bucket
+from tracer.lang.aggregations.buckets import linear_bucket, linear_count, log2_bucket, quantile_bucket
 from tracer.lang.fixed_width import quotient, remainder, wrap_int
 
 SOURCE = """
@@ -29,6 +29,7 @@ s64 c_remainder_signed(s64 a, s64 b) { return remainder_signed(a, b); }
 u64 c_divide(u64 a, u64 b) { return divide(a, b); }
 u64 c_remainder(u64 a, u64 b) { return remainder(a, b); }
 u32 c_log2(u64 v, u32 bits) { return log2_bucket(v, bits); }
+u32 c_quantile(u64 v, u32 bits, u32 half) { return quantile_bucket(v, bits, half); }
 u32 c_linear(s64 v, s64 low, s64 high, u64 step, u32 last) { return linear_bucket(v, low, high, step, last); }
 u64 c_min(s64 v) { return SIGNED_MIN(v); }
 u64 c_max(s64 v) { return SIGNED_MAX(v); }
@@ -86,6 +87,7 @@ def c(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         getattr(lib, f"c_{name}").restype = ctypes.c_uint64
         getattr(lib, f"c_{name}").argtypes = [ctypes.c_uint64] * 2
     lib.c_log2.argtypes = [ctypes.c_uint64, ctypes.c_uint32]
+    lib.c_quantile.argtypes = [ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint32]
     lib.c_linear.argtypes = [ctypes.c_int64] * 3 + [ctypes.c_uint64, ctypes.c_uint32]
     for name in ("c_min", "c_max"):
         getattr(lib, name).restype = ctypes.c_uint64
@@ -116,6 +118,8 @@ def test_log2_buckets_are_those_of_results_buckets(c: ctypes.CDLL, bits: int) ->
     edges = {(1 << power) + step for power in range(64) for step in (-2, -1, 0, 1, 2)} | {3 << 40, 2**64 - 1, 2**63}
     for value in sorted(edge & (2**64 - 1) for edge in edges):
         assert c.c_log2(value, bits) == log2_bucket(value, bits), value
+        for half in (0, (64 - bits) << bits):
+            assert c.c_quantile(value, bits, half) == quantile_bucket(value, bits, half > 0), value
 
 
 @given(SIGNED, st.integers(-(2**40), 2**40), st.integers(1, 1000), st.integers(1, 1000))

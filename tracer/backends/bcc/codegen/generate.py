@@ -18,8 +18,9 @@ from tracer.backends.bcc.codegen.printer import declare_slots, run
 from tracer.backends.bcc.codegen.sites.hit_marks import noted_sites
 from tracer.backends.bcc.codegen.sites.text import SITE_TEXTS, SiteTexts, site_texts
 from tracer.backends.bcc.events.records import Record
-from tracer.backends.bcc.maps.tables import Shape, Table, marks, tables
+from tracer.backends.bcc.maps.tables import Table, marks, tables
 from tracer.dataclass import dataclass
+from tracer.lang.aggregations.model import COUNTER, TOTAL
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.plan.points import first_numbers
 from tracer.probes.arch import X86_64, host
@@ -165,7 +166,7 @@ def _counting(
     for step in steps.body:
         if isinstance(step, Update | MapAdd) and adding[step.map] == 1:
             table = tables[step.map]
-            counts = table.shape in (Shape.COUNTER, Shape.TOTAL)
+            counts = table.cell in (COUNTER, TOTAL)
             if counts and table.grid is not None and table.max_entries <= _SOON_READ:
                 return table
     return None

@@ -15,7 +15,7 @@ from tracer.backends.bcc.events.records import bytes_behind, words_of
 from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
 from tracer.backends.bcc.maps.tables import Table
 from tracer.dataclass import dataclass
-from tracer.lang.types import UINT64, StringType, TupleType, Type, is_block
+from tracer.lang.types import UINT64, StringType, TupleType, Type, is_block, operations
 from tracer.steps import model, values
 from tracer.steps.model import Block, Step
 from tracer.steps.values import Const, Name, Op, Value
@@ -67,7 +67,7 @@ def scalar(kind: Type) -> bool:
 
 def bare(value: Value) -> Value:
     """The value without the types that it is given on the way."""
-    while isinstance(value, Op) and value.op == "as":
+    while isinstance(value, Op) and value.op is operations.AS:
         value = value.args[0]
     return value
 
@@ -77,12 +77,12 @@ def item(value: Value, index: int) -> Value:
     value, kind = bare(value), value.type
     assert isinstance(kind, TupleType)
     match value:
-        case Op(op="tuple", args=args):
+        case Op(op=operations.TUPLE, args=args):
             return args[index]
-        case Op(op="select", args=(condition, then, otherwise)):
-            return Op(kind.items[index], "select", (condition, item(then, index), item(otherwise, index)))
+        case Op(op=operations.SELECT, args=(condition, then, otherwise)):
+            return Op(kind.items[index], operations.SELECT, (condition, item(then, index), item(otherwise, index)))
         case _:
-            return Op(kind.items[index], "item", (value, Const(UINT64, index)))
+            return Op(kind.items[index], operations.ITEM, (value, Const(UINT64, index)))
 
 
 def record_values(step: RecordStep) -> tuple[Value, ...]:
@@ -204,7 +204,7 @@ def _names(value: Value, part: Part) -> Iterator[tuple[Name, Part]]:
     value = bare(value)
     if isinstance(value, Name):
         yield value, part
-    elif isinstance(value, Op) and value.op == "tuple" and isinstance(part.kind, TupleType):
+    elif isinstance(value, Op) and value.op is operations.TUPLE and isinstance(part.kind, TupleType):
         word = part.word
         for arg, kind in zip(value.args, part.kind.items, strict=True):
             yield from _names(arg, Part(part.step, part.of, word, kind))

@@ -14,7 +14,7 @@ from tracer.backends.bcc.codegen.maps import steps as maps
 from tracer.backends.bcc.codegen.placement import scalar
 from tracer.backends.bcc.codegen.wide import clear, computed, copy_words, into, zero
 from tracer.backends.bcc.events.records import Record
-from tracer.lang.aggregations.registry import keeps_of
+from tracer.lang.aggregations.registry import kept_of
 from tracer.lang.types import StringType, TupleType
 from tracer.steps import model
 from tracer.steps.model import Block
@@ -110,7 +110,7 @@ def _empty(function: Function, step: model.Empty) -> None:
 
 def _in_user_space(function: Function, map: str) -> bool:
     """Whether user space has emptied a map as soon as it knew of the moment."""
-    return keeps_of(function.shared.program.maps[map]) == "series"
+    return kept_of(function.shared.program.maps[map]).in_user_space
 
 
 def _exit(function: Function, step: model.Exit) -> None:

@@ -7,7 +7,7 @@ from tracer.backends.bcc.codegen.function import Function, Sending
 from tracer.backends.bcc.codegen.placement import Leaf, RecordStep, bare, leaves, record_values, scalar
 from tracer.backends.bcc.codegen.wide import computed, pointer, symbol
 from tracer.backends.bcc.events.records import Record, bytes_behind, words_of
-from tracer.lang.types import UINT8, StackType, StringType
+from tracer.lang.types import UINT8, StackType, StringType, operations
 from tracer.steps.model import Moment, Printf, PrintMap, PrintValue, Sample, Time
 from tracer.steps.values import Name, Op
 
@@ -152,7 +152,7 @@ def _store(function: Function, to: str, leaf: Leaf) -> None:
     value = bare(leaf.value)
     if scalar(value.type):
         parts = [computed(function, value)]
-    elif isinstance(value, Op) and value.op == "symbol":
+    elif isinstance(value, Op) and value.op is operations.SYMBOL:
         parts = list(symbol(function, value.args))
     else:
         held = pointer(function, value)

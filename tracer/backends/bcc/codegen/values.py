@@ -1,4 +1,4 @@
-"""Values of steps → C expressions: a table from operation to C.
+"""Values of steps → C expressions: as the table of operations says, or by a function of their own.
 
 Operands wider than a number (strings, tuples) stand in memory by then; `wide.prepare` sees to that.
 """
@@ -9,15 +9,11 @@ from collections.abc import Callable
 
 from tracer.backends.bcc.codegen.c import C, binary, c_type, call, cast, choice, literal, plain, unary, word_type
 from tracer.backends.bcc.codegen.function import Buffer, Function
-from tracer.backends.bcc.codegen.placement import bare
+from tracer.backends.bcc.codegen.placement import bare, scalar
 from tracer.backends.bcc.maps.layout import size_of
-from tracer.lang.types import BoolType, StringType, TupleType, Type, memory_size
+from tracer.lang.types import BoolType, StringType, TupleType, Type, memory_size, operations
+from tracer.lang.types.operations import Operation
 from tracer.steps.values import Const, Name, Op, SiteText, Value
-
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
-_TESTS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "both": "&&", "either": "||"}
-_PREFIX = {"neg": "-", "inv": "~"}
-_DIVISIONS = {"quot": "divide", "rem": "remainder"}
 
 
 def number(function: Function, value: Value) -> C:
@@ -29,39 +25,37 @@ def number(function: Function, value: Value) -> C:
             return literal(constant, value.type)
         case Name(id=id):
             return function.numbers[id]
-        case Op(op=op) if op in _WITH_MEMORY:
-            return _WITH_MEMORY[op](function, value)
-        case Op():
-            return _operation(value, [number(function, arg) for arg in value.args])
+        case Op(op=op):
+            return SPELLED[op](function, value) if op in SPELLED else _as_the_table_says(function, value)
         case _:
             raise AssertionError(f"{value} is no number")
 
 
-def _operation(value: Op, args: list[C]) -> C:
+def _as_the_table_says(function: Function, value: Op) -> C:
     """All of 64 bits: what leaves its type is wrapped before anybody looks at it."""
     op, word = value.op, word_type(value.type)
-    if op in _INFIX:
-        return binary(_INFIX[op], cast(word, args[0]), args[1], word)
-    if op in _TESTS:
-        return binary(_TESTS[op], args[0], args[1], "bool")
-    if op in _PREFIX:
-        return unary(_PREFIX[op], cast(word, args[0]), word)
-    if op in _DIVISIONS:
-        return call(_DIVISIONS[op] + ("_signed" if word == "s64" else ""), *args, type=word)
-    match op:
-        case "wrap":
-            return cast(c_type(value.type), args[0])
-        case "int":
-            return cast(word, args[0])
-        case "not":
-            return unary("!", args[0], "bool")
-        case "select":
-            alike = args[1].type == args[2].type
-            return choice(args[0], args[1], args[2], args[1].type if alike else word)
-        case "as":
-            return args[0]
-        case _:
-            raise AssertionError(f"{op} gives no number")
+    if op.c:
+        given = [part for arg in value.args for part in _given(function, arg)]
+        return call(op.c + "_signed" * (word == "s64"), *given, type=word)
+    first, *rest = [number(function, arg) for arg in value.args]
+    if isinstance(value.type, BoolType):
+        word = "bool"
+    else:
+        first = cast(word, first)
+    return binary(op.sign, first, rest[0], word) if rest else unary(op.sign, first, word)
+
+
+def _given(function: Function, value: Value) -> tuple[C | str | int, ...]:
+    """What a function of the prelude takes of an operand."""
+    if scalar(value.type):
+        return (number(function, value),)
+    held = in_memory(function, value)
+    return held.at(0), held.words
+
+
+def _select(function: Function, value: Op) -> C:
+    test, then, otherwise = (number(function, arg) for arg in value.args)
+    return choice(test, then, otherwise, then.type if then.type == otherwise.type else word_type(value.type))
 
 
 def constant(function: Function, value: Value) -> bytes | None:
@@ -84,7 +78,7 @@ def in_memory(function: Function, value: Value) -> Buffer:
     match value:
         case Name(id=id):
             return function.buffers[id]
-        case Op(op="item", args=(whole, Const(value=int(index)))):
+        case Op(op=operations.ITEM, args=(whole, Const(value=int(index)))):
             return item_part(in_memory(function, whole), whole.type, index)
         case _:
             raise AssertionError(f"{value} has not been prepared")
@@ -98,20 +92,11 @@ def item_part(tuple: Buffer, kind: Type, index: int) -> Buffer:
 
 def operands(function: Function, value: Op) -> list[Value]:
     """The operands that must stand in memory; a literal is compared with as it is."""
-    match value.op:
-        case "same" | "starts":
-            one, other = value.args[:2]
-            if constant(function, one) is not None:
-                return [other]
-            return [one] if constant(function, other) is not None else [one, other]
-        case "find":
-            return list(value.args)
-        case "memcmp":
-            return list(value.args[:2])
-        case "strlen" | "item" | "part" | "frames" | "glob":
-            return [value.args[0]]
-        case _:
-            return []
+    wide = [arg for arg in value.args if not scalar(arg.type)]
+    if value.op in (operations.SAME, operations.STARTS):
+        known = [at for at, arg in enumerate(wide) if constant(function, arg) is not None]
+        return [arg for at, arg in enumerate(wide) if at not in known[:1]]
+    return wide[:1] if value.op is operations.GLOB else wide
 
 
 def _item(function: Function, value: Op) -> C:
@@ -141,11 +126,6 @@ def _part(function: Function, value: Op) -> C:
     if isinstance(value.type, BoolType):
         return binary("!=", binary("&", found, C("255"), "u64"), C("0"), "bool")
     return cast(c_type(value.type), found)
-
-
-def _length(function: Function, value: Op) -> C:
-    text = in_memory(function, value.args[0])
-    return call("text_length", text.at(0), text.words)
 
 
 def _memcmp(function: Function, value: Op) -> C:
@@ -213,7 +193,7 @@ def _find(function: Function, value: Op) -> C:
 
 def _glob(function: Function, value: Op) -> C:
     """A bit of the state for each place up to which the text may have come; a byte moves it on where it may stand."""
-    from tracer.lang.globs import parse_glob
+    from tracer.lang.builtins.data.globs import parse_glob
 
     text, pattern = value.args
     assert isinstance(pattern, Const) and isinstance(pattern.value, bytes)
@@ -227,14 +207,18 @@ def _glob(function: Function, value: Op) -> C:
     return call("GLOB", held.at(0), held.words, moves or 0, f"{stays:#x}ULL", len(glob.places), type="bool")
 
 
-_WITH_MEMORY: dict[str, Callable[[Function, Op], C]] = {
-    "same": _same,
-    "starts": _starts,
-    "find": _find,
-    "glob": _glob,
-    "strlen": _length,
-    "frames": _frames,
-    "memcmp": _memcmp,
-    "item": _item,
-    "part": _part,
+SPELLED: dict[Operation, Callable[[Function, Op], C]] = {
+    operations.WRAP: lambda function, value: cast(c_type(value.type), number(function, value.args[0])),
+    operations.INT: lambda function, value: cast(word_type(value.type), number(function, value.args[0])),
+    operations.AS: lambda function, value: number(function, value.args[0]),
+    operations.SELECT: _select,
+    operations.SAME: _same,
+    operations.STARTS: _starts,
+    operations.FIND: _find,
+    operations.GLOB: _glob,
+    operations.FRAMES: _frames,
+    operations.MEMCMP: _memcmp,
+    operations.ITEM: _item,
+    operations.PART: _part,
 }
+"""Numbers whose C is more than an operator or a call."""

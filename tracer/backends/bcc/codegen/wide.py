@@ -4,12 +4,15 @@ that `layout` gives: zeros behind every text, so that they can be keys and be co
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tracer.backends.bcc.codegen.c import ATOM, C, call, cast, plain
 from tracer.backends.bcc.codegen.function import Buffer, Function
 from tracer.backends.bcc.codegen.placement import bare, item, scalar
 from tracer.backends.bcc.codegen.values import constant, item_part, number, operands, part
 from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
-from tracer.lang.types import StringType, TupleType, Type, memory_size
+from tracer.lang.types import StringType, TupleType, Type, memory_size, operations
+from tracer.lang.types.operations import Operation
 from tracer.steps.values import Const, Name, Op, SiteText, Value
 
 
@@ -36,7 +39,7 @@ def pointer(function: Function, value: Value) -> Buffer:
     match value:
         case Name(id=id):
             return function.buffers[id]
-        case Op(op="item", args=(whole, Const(value=int(index)))):
+        case Op(op=operations.ITEM, args=(whole, Const(value=int(index)))):
             return item_part(pointer(function, whole), whole.type, index)
         case _:
             held = function.buffer_for(value.type)
@@ -57,7 +60,7 @@ def into(function: Function, value: Value, to: Buffer, kind: Type) -> None:
             _literal(function, text, to, kind)
         case SiteText(name=name), StringType():
             _site_text(function, name, to)
-        case Op(op="select", args=(condition, then, otherwise)), _:
+        case Op(op=operations.SELECT, args=(condition, then, otherwise)), _:
             prepare(function, condition)
             with function.block(f"if ({number(function, condition)})"):
                 into(function, then, to, kind)
@@ -68,20 +71,10 @@ def into(function: Function, value: Value, to: Buffer, kind: Type) -> None:
             for index, each in enumerate(items):
                 into(function, item(value, index), to.part(at, each), each)
                 at += size_of(each) // 8
-        case Op(op="symbol", args=args), _:
-            for index, part in enumerate(symbol(function, args)):
-                function.line(f"{to.word(index)} = {part};")
-        case Op(op="part"), _:
-            _part(function, value, to)
-        case Op(op="pack", args=args), _:
-            _pack(function, args, to)
-        case Op(op="concat", args=(left, right)), _:
-            _concat(function, left, right, to)
-        case Op(op="buffer", args=(block, length)), _:
-            _buffer(function, block, length, to)
-        case Op(op="pad", args=(narrower,)), _:
-            zero(function, to)
-            copy_words(function, pointer(function, narrower), to.behind(0, size_of(narrower.type) // 8))
+        case Op(op=op), _ if op in SPELLED:
+            SPELLED[op](function, value, to)
+        case Op(op=op), _ if op.c:
+            _called(function, value, to)
         case Const(value=bytes(raw)), _:
             for index in range(to.words):
                 word = int.from_bytes(raw[8 * index : 8 * index + 8].ljust(8, b"\0"), "little")
@@ -128,8 +121,9 @@ def _part(function: Function, value: Op, to: Buffer) -> None:
         set_used(function, to, f"{8 * to.words}")
 
 
-def _buffer(function: Function, block: Value, length: Value, to: Buffer) -> None:
+def _buffer(function: Function, value: Op, to: Buffer) -> None:
     """The length, then so many bytes; zeros behind."""
+    block, length = value.args
     source, size = pointer(function, block), function.once("length", computed(function, length))
     words = min(source.words, to.words - 1)
     zero(function, to, from_word=1 + words)
@@ -139,23 +133,39 @@ def _buffer(function: Function, block: Value, length: Value, to: Buffer) -> None
         function.line(f"end_bytes({to.at(1)}, {words}, {size});")
 
 
-def _concat(function: Function, left: Value, right: Value, to: Buffer) -> None:
-    one, other = pointer(function, left), pointer(function, right)
-    clear(function, to)
-    sizes = [text.type.size for text in (left, right) if isinstance(text.type, StringType)]
-    joined = f"join_texts((char *)({to.at(0)}), {one.at(0)}, {sizes[0]}, {other.at(0)}, {sizes[1]})"
-    set_used(function, to, function.temporary("length", C(joined)).text)
+def _padded(function: Function, value: Op, to: Buffer) -> None:
+    (narrower,) = value.args
+    zero(function, to)
+    copy_words(function, pointer(function, narrower), to.behind(0, size_of(narrower.type) // 8))
 
 
-def _pack(function: Function, args: tuple[Value, ...], to: Buffer) -> None:
+def _pack(function: Function, value: Op, to: Buffer) -> None:
     zero(function, to)
     at = 0
-    for arg in args:
+    for arg in value.args:
         size = memory_size(arg.type)
         prepare(function, arg)
         bits = cast(f"u{8 * size}", number(function, arg)).within(ATOM)
         function.line(f"{to.word(at // 8)} |= (u64){bits} << {8 * (at % 8)};")
         at += size
+
+
+def _symbol(function: Function, value: Op, to: Buffer) -> None:
+    for index, word in enumerate(symbol(function, value.args)):
+        function.line(f"{to.word(index)} = {word};")
+
+
+def _called(function: Function, value: Op, to: Buffer) -> None:
+    """A text that a function of the prelude makes, in an empty buffer."""
+    given: list[object] = []
+    for arg in value.args:
+        if isinstance(arg.type, StringType):
+            given += pointer(function, arg).at(0), arg.type.size
+        else:
+            given.append(computed(function, arg))
+    clear(function, to)
+    made = C(f"{value.op.c}((char *)({to.at(0)}), {', '.join(map(str, given))})")
+    set_used(function, to, function.temporary("length", made).text)
 
 
 def _literal(function: Function, text: bytes, to: Buffer, kind: StringType) -> None:
@@ -236,3 +246,13 @@ def set_used(function: Function, to: Buffer, length: str) -> None:
     """Notes how much of a long string or stack is in use."""
     if 0 in to.used:
         function.line(f"{to.used[0]} = {length};")
+
+
+SPELLED: dict[Operation, Callable[[Function, Op, Buffer], None]] = {
+    operations.SYMBOL: _symbol,
+    operations.PART: _part,
+    operations.PACK: _pack,
+    operations.BUFFER: _buffer,
+    operations.PAD: _padded,
+}
+"""Those that no function of the prelude makes in one call."""

@@ -9,7 +9,9 @@ from collections.abc import Collection
 from tracer.backends.bcc.host import pid_namespace, trials
 from tracer.backends.bcc.host.binding import Binding, find_binding, library_path
 from tracer.backends.bcc.host.features import NO_BPF, NO_RING, states
-from tracer.plan.features import NEEDS_ROOT, Capabilities, Feature, State, Unsupported, settled
+from tracer.lang import features
+from tracer.lang.features import Feature
+from tracer.plan.states import NEEDS_ROOT, Capabilities, State, Unsupported, settled
 
 _TRIALS = {
     "ring": ("bpf ring buffer", "needs Linux 5.8"),
@@ -26,7 +28,7 @@ _TRIALS = {
 it.
 """
 
-_NUMBERED = frozenset({Feature.NUMBERS, Feature.USER_STACK, Feature.SYMBOL})
+_NUMBERED = frozenset({features.NUMBERS, features.USER_STACK, features.SYMBOL})
 """The features that need the number of the process that was hit."""
 
 
@@ -58,35 +60,35 @@ def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
             unusable = NO_RING
     facts["uprobe pmu"] = _yes(uprobe_type() is not None, "needs Linux 4.17")
     facts["ref_ctr"] = _yes(trials.counts_semaphores(), "needs Linux 4.20")
-    features = settled(states, _found(failed))
+    result = settled(states, _found(failed))
     if not failed and (unable := follow.missing()) is not None:
-        features[Feature.FOLLOW] = unable
+        result[features.FOLLOW] = unable
     if not failed and (unable := pid_namespace.untold()) is not None:
-        features[Feature.TASKS] = unable
+        result[features.TASKS] = unable
     if not failed and (unable := pid_namespace.missing()) is not None:
-        features |= dict.fromkeys(_NUMBERED, unable)
-    return Capabilities("bcc", unusable, features, facts)
+        result |= dict.fromkeys(_NUMBERED, unable)
+    return Capabilities("bcc", unusable, result, facts)
 
 
 def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
     """The states of all features where BPF works, but with only those tried that may be refused and are wanted."""
     found: dict[str, bool | None] = dict.fromkeys((*_TRIALS, "uprobe_multi", "task_newtask", "ref_ctr", "btf"), True)
-    if Feature.SEMAPHORE in wanted:
+    if features.SEMAPHORE in wanted:
         found["ref_ctr"] = trials.counts_semaphores()
-    if Feature.MAP_WALK in wanted:
+    if features.MAP_WALK in wanted:
         found["walks"] = trials.has("walks")
-    if Feature.INTERPRETED in wanted:
+    if features.INTERPRETED in wanted:
         found |= {"btf": pid_namespace.has_btf(), **{name: trials.has(name) for name in ("kernel_reads", "atomics")}}
-    features = settled(states, found)
-    if Feature.FOLLOW in wanted:
+    result = settled(states, found)
+    if features.FOLLOW in wanted:
         from tracer.backends.bcc.host import follow
 
-        features[Feature.FOLLOW] = follow.missing() or features[Feature.FOLLOW]
-    if Feature.TASKS in wanted:
-        features[Feature.TASKS] = pid_namespace.untold() or features[Feature.TASKS]
+        result[features.FOLLOW] = follow.missing() or result[features.FOLLOW]
+    if features.TASKS in wanted:
+        result[features.TASKS] = pid_namespace.untold() or result[features.TASKS]
     if not _NUMBERED.isdisjoint(wanted) and (unable := pid_namespace.missing()) is not None:
-        features |= dict.fromkeys(_NUMBERED, unable)
-    return features
+        result |= dict.fromkeys(_NUMBERED, unable)
+    return result
 
 
 def _found(failed: int) -> dict[str, bool | None]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tracer.plan.features import NO_COUNTER, Feature, Has, State, Supported, Unsupported, elsewhere
+from tracer.lang import features
+from tracer.lang.features import Feature
+from tracer.plan.states import NO_COUNTER, Has, State, Supported, Unsupported, elsewhere
 from tracer.probes.arch import X86_64, host
 
 NO_BPF = Unsupported(
@@ -42,52 +44,52 @@ def states(has: Has) -> dict[Feature, State]:
     cold = "" if has("sleepable") else "data on a page that is not in memory is counted as unreadable"
     read = Supported(but=cold)
     keys = () if has("long_keys") else ("no keys of more than 512 bytes",)
-    aggregation = (*(() if has("atomics") else ("no min, max",)), *keys)
+    aggregation = (*(() if has("atomics") else ("no min, max, quantiles",)), *keys)
     map = (*(() if has("atomics") else ("no ++ as a value",)), *keys)
     in_maps = "in the kernel" if has("late_allocation") else "in the kernel, in memory allocated at the start"
     return {
-        Feature.UPROBE: Supported(),
-        Feature.URETPROBE: Supported(),
-        Feature.SEMAPHORE: Supported("raised by the kernel") if has("ref_ctr") else NO_COUNTER,
-        Feature.MANY_SITES: Supported("one link for all" if has("uprobe_multi") else "several in one event: slower"),
-        Feature.PROCESS: Supported("other processes are not trapped"),
-        Feature.FOLLOW: _MACHINE_WIDE if has("task_newtask") else NO_NEW_TASK,
-        Feature.PREDICATE: _IN_KERNEL,
-        Feature.COUNT: _IN_KERNEL,
-        Feature.AGGREGATION: Supported(in_maps, "; ".join(aggregation)),
-        Feature.MAP: Supported(in_maps, "; ".join(map)),
-        Feature.EVENT: Supported("through a BPF ring buffer"),
-        Feature.USER_SPACE: Supported("in user space"),
-        Feature.MEMORY_INDEXED: Supported(),
-        Feature.GLOBAL_INDEXED: Supported(),
-        Feature.NUMBERS: Supported(but="" if has("btf") else "not in a pid namespace of its own (a container)"),
-        Feature.FIRST_NUMBERS: Supported(),
-        Feature.UID: Supported(),
-        Feature.STRING: read,
-        Feature.STRING_COMPUTED: read,
-        Feature.LOAD: read,
-        Feature.LOAD_COMPUTED: read,
-        Feature.BUFFER_SIZED: read,
-        Feature.USER_STACK: Supported(but="" if has("mappings") else _IN_TURN),
-        Feature.DEEP_STACK: Unsupported(_DEEP, elsewhere("ftrace")),
-        Feature.INTERPRETED: _interpreted(has),
-        Feature.STACK_COMPUTED: Unsupported(_STACKS, elsewhere("ftrace")) if host() is X86_64 else Supported(),
-        Feature.SYMBOL: Supported(but="" if has("mappings") else _IN_TURN),
-        Feature.SIGNAL: Supported("from the hit itself"),
-        Feature.CGROUP: Supported(),
-        Feature.TASKS: Supported() if has("btf") and has("kernel_reads") else _NO_TASKS,
-        Feature.JOINS: Unsupported(_JOINS, "write a clause for each, or --backend ftrace"),
-        Feature.LOOP: Supported(),
-        Feature.MAP_LENGTH: Supported(),
-        Feature.MAP_WALK: Supported(_WALKED) if has("walks") else _NO_WALK,
-        Feature.MAP_WALK_LARGE: Supported(but=_LARGE, slow=_LARGE),
-        Feature.MAP_WALK_CHANGED: Unsupported(_CHANGED, elsewhere("ftrace")),
-        Feature.LENGTH_FORGETS: Unsupported(_FORGETS, elsewhere("ftrace")),
-        Feature.AGGREGATION_READ: Supported(),
-        Feature.STRING_FUNCTIONS: Supported(),
-        Feature.KEYS_OF_CLEARED: Unsupported(_KEYS, elsewhere("ftrace")),
-        Feature.SERIES_KEYS: Unsupported("user space keeps the values of tseries()", elsewhere("ftrace")),
-        Feature.SHARED_AGGREGATION: Unsupported(_SHARED, elsewhere("ftrace")),
+        features.UPROBE: Supported(),
+        features.URETPROBE: Supported(),
+        features.SEMAPHORE: Supported("raised by the kernel") if has("ref_ctr") else NO_COUNTER,
+        features.MANY_SITES: Supported("one link for all" if has("uprobe_multi") else "several in one event: slower"),
+        features.PROCESS: Supported("other processes are not trapped"),
+        features.FOLLOW: _MACHINE_WIDE if has("task_newtask") else NO_NEW_TASK,
+        features.PREDICATE: _IN_KERNEL,
+        features.COUNT: _IN_KERNEL,
+        features.AGGREGATION: Supported(in_maps, "; ".join(aggregation)),
+        features.MAP: Supported(in_maps, "; ".join(map)),
+        features.EVENT: Supported("through a BPF ring buffer"),
+        features.USER_SPACE: Supported("in user space"),
+        features.MEMORY_INDEXED: Supported(),
+        features.GLOBAL_INDEXED: Supported(),
+        features.NUMBERS: Supported(but="" if has("btf") else "not in a pid namespace of its own (a container)"),
+        features.FIRST_NUMBERS: Supported(),
+        features.UID: Supported(),
+        features.STRING: read,
+        features.STRING_COMPUTED: read,
+        features.LOAD: read,
+        features.LOAD_COMPUTED: read,
+        features.BUFFER_SIZED: read,
+        features.USER_STACK: Supported(but="" if has("mappings") else _IN_TURN),
+        features.DEEP_STACK: Unsupported(_DEEP, elsewhere("ftrace")),
+        features.INTERPRETED: _interpreted(has),
+        features.STACK_COMPUTED: Unsupported(_STACKS, elsewhere("ftrace")) if host() is X86_64 else Supported(),
+        features.SYMBOL: Supported(but="" if has("mappings") else _IN_TURN),
+        features.SIGNAL: Supported("from the hit itself"),
+        features.CGROUP: Supported(),
+        features.TASKS: Supported() if has("btf") and has("kernel_reads") else _NO_TASKS,
+        features.JOINS: Unsupported(_JOINS, "write a clause for each, or --backend ftrace"),
+        features.LOOP: Supported(),
+        features.MAP_LENGTH: Supported(),
+        features.MAP_WALK: Supported(_WALKED) if has("walks") else _NO_WALK,
+        features.MAP_WALK_LARGE: Supported(but=_LARGE, slow=_LARGE),
+        features.MAP_WALK_CHANGED: Unsupported(_CHANGED, elsewhere("ftrace")),
+        features.LENGTH_FORGETS: Unsupported(_FORGETS, elsewhere("ftrace")),
+        features.AGGREGATION_READ: Supported(),
+        features.STRING_FUNCTIONS: Supported(),
+        features.KEYS_OF_CLEARED: Unsupported(_KEYS, elsewhere("ftrace")),
+        features.SERIES_KEYS: Unsupported("user space keeps the values of tseries()", elsewhere("ftrace")),
+        features.SHARED_AGGREGATION: Unsupported(_SHARED, elsewhere("ftrace")),
     }
 
 

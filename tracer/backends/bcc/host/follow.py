@@ -20,7 +20,7 @@ from tracer.kernel import bpf, perf
 from tracer.kernel.bpf import MapType
 from tracer.kernel.disabled import is_disabled
 from tracer.kernel.tracefs import Tracefs, find
-from tracer.plan.features import Unsupported, elsewhere
+from tracer.plan.states import Unsupported, elsewhere
 
 _TRACEPOINT = "task", "task_newtask"
 _BLOCK = 4096  # FOLLOWED_BLOCK in prelude.h

@@ -17,7 +17,7 @@ from functools import lru_cache
 from tracer.backends.bcc.host import trials
 from tracer.host.first_namespace import in_first_pid_namespace
 from tracer.kernel.disabled import is_disabled
-from tracer.plan.features import Unsupported, elsewhere
+from tracer.plan.states import Unsupported, elsewhere
 
 TAG = 0xFEED_FACA
 """The high half of the constants that `words` replaces."""

@@ -7,7 +7,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from tracer.errors import Diagnostic, ProgramError, Span, TracerError
-from tracer.plan.features import Unsupported
+from tracer.plan.states import Unsupported
 
 if TYPE_CHECKING:
     from tracer.lang.typed import Clause

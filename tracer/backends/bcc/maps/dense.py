@@ -13,7 +13,7 @@ from itertools import zip_longest
 
 from tracer.backends.bcc.maps.layout import wrap
 from tracer.dataclass import dataclass, replace
-from tracer.lang.types import BOOL, BoolType, IntType, StringType, Type
+from tracer.lang.types import BOOL, BoolType, IntType, StringType, Type, operations
 from tracer.lang.types import Value as Known
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.probes.site import ArgSpec
@@ -149,7 +149,8 @@ def _any_of(values: Sequence[Value]) -> Value:
     each = list(dict.fromkeys(values))
     while len(each) > 1:
         pairs = zip_longest(each[::2], each[1::2])
-        each = [one if other is None else Op(one.type, "select", (_UNKNOWN, one, other)) for one, other in pairs]
+        select = operations.SELECT
+        each = [one if other is None else Op(one.type, select, (_UNKNOWN, one, other)) for one, other in pairs]
     return each[0]
 
 
@@ -187,9 +188,9 @@ def _texts(value: Value, kind: StringType, probe: ProbePlan, built_ins: set[str]
         case SiteText(name=name):
             built_ins.add(name)
             return [text_of_site(variant, name, kind) for variant in probe.variants]
-        case Op(op="as", args=(inner,)):
+        case Op(op=operations.AS, args=(inner,)):
             return _texts(inner, kind, probe, built_ins)
-        case Op(op="select", args=(_, then, otherwise)):
+        case Op(op=operations.SELECT, args=(_, then, otherwise)):
             one, other = (_texts(each, kind, probe, built_ins) for each in (then, otherwise))
             return None if one is None or other is None else [*one, *other]
         case _:

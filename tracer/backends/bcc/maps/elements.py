@@ -1,4 +1,4 @@
-"""The elements of a table, by the table's shape: how bytes become a value, and how elements add up."""
+"""The elements of a table, by the table's cell: how bytes become a value, and how elements add up."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tracer.backends.bcc.maps.layout import decoder
-from tracer.backends.bcc.maps.tables import Shape, Table
-from tracer.lang.aggregations.registry import keeps_of
+from tracer.backends.bcc.maps.tables import Table
+from tracer.lang.aggregations.model import COUNTER, EXTREME, MEAN, PEAK, TOTAL, VALUE, Cell
+from tracer.lang.aggregations.registry import kept_of
 from tracer.lang.fixed_width import wrap_int
 from tracer.lang.typed import MapDecl
 from tracer.results.store import is_signed
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 E = TypeVar("E")
 
-_TOP = 1 << 63
 _MASK = 0xFFFF_FFFF_FFFF_FFFF
 
 
@@ -64,7 +64,7 @@ class _Total:
     """Hits and their total, both u64: sum(), avg(), stats(), `+=`."""
 
     def __init__(self, decl: MapDecl, slots: int) -> None:
-        self._average = keeps_of(decl) == "mean"
+        self._average = kept_of(decl) is MEAN
         self._words = struct.Struct(f"={2 * slots}Q")
         self._signed = is_signed(decl)
 
@@ -85,7 +85,7 @@ class _Total:
 
 
 class _Extreme:
-    """A u64 that only grows (see `Shape.EXTREME`); in arrays each CPU's has a u64 behind that says whether it is there.
+    """A u64 that only grows (see `EXTREME`); in arrays each CPU's has a u64 behind that says whether it is there.
 
     An extreme cannot be subtracted: if it has changed since it was read, all of it is new.
     """
@@ -94,7 +94,7 @@ class _Extreme:
         self._words = struct.Struct(f"={2 * slots if array else slots}Q")
         self._array = array
         self._signed = is_signed(decl)
-        self._flip = (_TOP if self._signed else 0) ^ (_MASK if keeps_of(decl) == "least" else 0)
+        self._flip = kept_of(decl).flip[0 if self._signed else 1]
 
     def read(self, data: bytes) -> int | None:
         words: tuple[int, ...] = self._words.unpack(data)
@@ -110,6 +110,31 @@ class _Extreme:
 
     def value(self, element: int) -> MapValue:
         return wrap_int(element ^ self._flip, 64, self._signed)
+
+
+class _Peak:
+    """Hits and the greatest of them, mapped as an extreme is: a bucket of quantiles(). Of hits that have come since a
+    reading the greatest is not known: it is that of all.
+    """
+
+    def __init__(self, decl: MapDecl, slots: int) -> None:
+        self._words = struct.Struct(f"={2 * slots}Q")
+        self._signed = is_signed(decl)
+        self._flip = kept_of(decl).flip[0 if self._signed else 1]
+
+    def read(self, data: bytes) -> tuple[int, int] | None:
+        words = self._words.unpack(data)
+        return sum(words[::2]) & _MASK, max(words[1::2])
+
+    def since(self, now: tuple[int, int], before: tuple[int, int] | None) -> tuple[int, int] | None:
+        hits = (now[0] - (before[0] if before else 0)) & _MASK
+        return (hits, now[1]) if hits else None
+
+    def joined(self, one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+        return (one[0] + other[0]) & _MASK, max(one[1], other[1])
+
+    def value(self, element: tuple[int, int]) -> MapValue:
+        return element[0], wrap_int(element[1] ^ self._flip, 64, self._signed)
 
 
 class _Scalar:
@@ -133,14 +158,13 @@ class _Scalar:
 
 def element_of(table: Table, slots: int, stacks: Stacks | None = None) -> Element[Any]:
     """What the elements of a table are, whose values have this many CPUs' parts."""
-    match table.shape:
-        case Shape.COUNTER:
-            return _Counter(table.decl, slots)
-        case Shape.TOTAL:
-            return _Total(table.decl, slots)
-        case Shape.EXTREME:
-            return _Extreme(table.decl, slots, table.grid is not None)
-        case Shape.VALUE:
-            kind = table.decl.value
-            decode = decoder(kind)
-            return _Scalar(decode if stacks is None else stacks.resolving(decode, kind))
+    decl, cell = table.decl, table.cell
+    if cell is VALUE:
+        decode = decoder(decl.value)
+        return _Scalar(decode if stacks is None else stacks.resolving(decode, decl.value))
+    if cell is EXTREME:
+        return _Extreme(decl, slots, table.grid is not None)
+    return _ADDED[cell](decl, slots)
+
+
+_ADDED: dict[Cell, Callable[[MapDecl, int], Element[Any]]] = {COUNTER: _Counter, TOTAL: _Total, PEAK: _Peak}

@@ -32,8 +32,8 @@ from tracer.backends.bcc.maps.resets import (
     mark_of,
     moved_to,
 )
-from tracer.backends.bcc.maps.tables import Shape
 from tracer.kernel import bpf
+from tracer.lang.aggregations.model import VALUE
 from tracer.lang.types import IntType, TupleType, Value
 from tracer.results.events import Loss
 from tracer.results.store import zeroed
@@ -57,7 +57,7 @@ class KernelMap(Generic[E]):
         self._zero = zeroed(table.decl)
         self._element: Element[E] = element_of(table, contents.slots, stacks)
         self._generations = None if table.generation is None else Generations(control, table.generation)
-        adds = table.shape is not Shape.VALUE
+        adds = table.cell is not VALUE
         self._history = None if marks is None else History(marks, self._element, self._read, adds)
         self._decode_key = None if table.key is None else table.key.decoder()
         self._settled = False
@@ -104,14 +104,14 @@ class KernelMap(Generic[E]):
             key, bucket = self._place(raw)
             if marks is not None and marks.is_zero(raw):
                 zeros.append(key)
-            elif self.table.buckets > 1:
-                counts = found.setdefault(key, {})
-                counts[bucket] = counts.get(bucket, 0) + element.value(left)
             else:
-                held = found.get(key)
-                found[key] = left if held is None else element.joined(held, left)
-        if self.table.buckets == 1:
-            found = {key: element.value(left) for key, left in found.items()}
+                holder: dict[Any, Any] = found.setdefault(key, {}) if self.table.buckets > 1 else found
+                place = bucket if self.table.buckets > 1 else key
+                held = holder.get(place)
+                holder[place] = left if held is None else element.joined(held, left)
+        for holder in found.values() if self.table.buckets > 1 else [found]:
+            for place, left in holder.items():
+                holder[place] = element.value(left)
         for key in zeros:
             found.setdefault(key, self._zero)
         return found
@@ -245,7 +245,7 @@ class AddedMap(KernelMap[Any]):
         array: that is deleted at the end alone, when nothing is added any more.
         """
         view = self._view()
-        extreme = self.table.shape is Shape.EXTREME and self.table.grid is None
+        extreme = not self.table.cell.subtracts and self.table.grid is None
         gone = False
         if self._history is not None:
             self._history.marks.zeroed.pop(key, None)

@@ -15,8 +15,9 @@ from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.kernel_map import AddedMap, ScalarMap
 from tracer.backends.bcc.maps.layout import wrap
 from tracer.backends.bcc.maps.resets import Marks, clears
-from tracer.backends.bcc.maps.tables import Shape, Table
-from tracer.lang.aggregations.registry import keeps_of
+from tracer.backends.bcc.maps.tables import Table
+from tracer.lang.aggregations.model import VALUE
+from tracer.lang.aggregations.registry import kept_of
 from tracer.lang.typed import Program
 from tracer.lang.types import Value
 from tracer.results.events import Loss
@@ -49,7 +50,7 @@ class KernelMaps:
         self.loss = Loss()
         self._decls = program.maps
         self._local = LocalMaps(program, self.loss)
-        self._series = {name for name, decl in program.maps.items() if keeps_of(decl) == "series"}
+        self._series = {name for name, decl in program.maps.items() if kept_of(decl).in_user_space}
         self._looked_back: dict[str, int] = {}
         self._before: dict[str, dict[int, MapSnapshot]] = {name: {} for name in self._series & marks.keys()}
         self._marks = {name: Marks(control, index) for name, index in marks.items() if name not in self._series}
@@ -60,7 +61,7 @@ class KernelMaps:
             own_marks = self._marks.get(name)
             self._kernel[name] = (
                 ScalarMap(contents, control, own_marks, self.loss, stacks)
-                if table.shape is Shape.VALUE
+                if table.cell is VALUE
                 else AddedMap(contents, control, own_marks, stacks)
             )
 

@@ -4,7 +4,8 @@
 |---|---|---|
 | count(), hist(), lhist(), `@++` alone | per CPU, added to atomically | u64 |
 | sum(), avg(), stats(), other `+=` alone | per CPU, added to atomically | u64 hits, u64 total |
-| min(), max() | per CPU, raised by compare-and-swap | u64, see `Shape.EXTREME`; in arrays also a u64 seen |
+| min(), max() | per CPU, raised by compare-and-swap | u64, see `EXTREME`; in arrays also a u64 seen |
+| quantiles() | per CPU, added to and raised | u64 hits, u64 greatest, for each bucket |
 | any of these, and a probe reads it too | one for all CPUs, otherwise the same | the same |
 | assignment, or `++` of what a probe also reads or sets | one for all CPUs | as `layout` says |
 
@@ -22,12 +23,11 @@ after it counts anew; the map is then a hash with the mark in its key, with or w
 
 from __future__ import annotations
 
-from enum import Enum
-
 from tracer.backends.bcc.maps.dense import Grid, grids
 from tracer.backends.bcc.maps.layout import KeyLayout, size_of
 from tracer.dataclass import dataclass
-from tracer.lang.aggregations.registry import buckets_of, keeps_of
+from tracer.lang.aggregations.model import COUNTER, TOTAL, VALUE, Cell
+from tracer.lang.aggregations.registry import buckets_of, kept_of
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType
 from tracer.plan.model import Plan
@@ -35,8 +35,8 @@ from tracer.steps.model import Each, Empty, MapAdd, MapDelete, MapGet, MapHas, M
 from tracer.steps.values import Const
 from tracer.steps.walk import walk
 
-_HIST_KEYS = 16
-"""How many buckets a key of a histogram is expected to fill: its table has room for the keys times this number."""
+_LEAST_BUCKETS = 1 << 16
+"""The least room for buckets, as far as there are so many: a few keys then never lack any."""
 
 _GENERATIONS = 3
 """A map that is cleared has room for the keys of this many generations, the old ones being given back in time."""
@@ -44,17 +44,6 @@ _GENERATIONS = 3
 _FEWEST_CLEARED, _FEWEST_MARKED = 256, 1 << 16
 """The least room of a map that is cleared in user space, and of one that probes clear: clears may follow each other
 faster than old keys are given back. Room that is not used takes no memory."""
-
-
-class Shape(Enum):
-    """What a value of a table is."""
-
-    COUNTER = "u64"
-    TOTAL = "u64 hits, u64 total"
-    EXTREME = "u64, larger is further out"
-    """min and max as one operation: the value is mapped to an unsigned number that grows with the value for max and
-    falls for min. 0 is then neutral: a CPU that never wrote its slot changes nothing."""
-    VALUE = "value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +56,7 @@ class Table:
     """
 
     decl: MapDecl
-    shape: Shape
+    cell: Cell
     per_cpu: bool
     key: KeyLayout | None
     numbers: tuple[int, ...]
@@ -82,9 +71,9 @@ class Table:
     @property
     def value_size(self) -> int:
         """Bytes of a value (of one CPU)."""
-        if self.shape is Shape.VALUE:
+        if self.cell is VALUE:
             return size_of(self.decl.value)
-        return 16 if self.shape is Shape.TOTAL or (self.shape is Shape.EXTREME and self.grid is not None) else 8
+        return self.cell.size if self.grid is None else self.cell.array_size
 
     def describe(self) -> str:
         """One line for the C program's comment."""
@@ -92,7 +81,7 @@ class Table:
         kind = "array" if self.grid is not None else "hash"
         extra = ", generation in the key" if self.generation is not None else ""
         extra += ", mark in the key" if self.mark is not None else ""
-        return f"{self.decl.name}: {cpus} {kind} of {self.shape.value}{extra}"
+        return f"{self.decl.name}: {cpus} {kind} of {self.cell.text}{extra}"
 
 
 def tables(plan: Plan) -> dict[str, Table]:
@@ -106,14 +95,14 @@ def tables(plan: Plan) -> dict[str, Table]:
         use = uses[name]
         if "touched" not in use:
             continue
-        shape = _shape(decl, use)
-        per_cpu = shape is not Shape.VALUE and "read" not in use
+        cell = _cell(decl, use)
+        per_cpu = cell is not VALUE and "read" not in use
         buckets = bucket_count(decl)
         mark = marked.get(name)
         grid = known.get(name) if per_cpu and "deleted" not in use and mark is None else None
         if grid is not None and (
-            # Of an extreme nothing can be subtracted: clearing needs a generation, and deleting an element, of a hash.
-            (shape is Shape.EXTREME and use & {"user clears", "user deletes"})
+            # Where nothing can be subtracted, clearing needs a generation, and deleting an element, of a hash.
+            (not cell.subtracts and use & {"user clears", "user deletes"})
             or (decl.key and grid.count * buckets > grid.most)
         ):
             grid = None
@@ -129,13 +118,13 @@ def tables(plan: Plan) -> dict[str, Table]:
             entries = grid.count * buckets
         else:
             keys = plan.program.most_keys(name) if decl.key else 1
-            entries = keys * min(buckets, _HIST_KEYS if decl.key else buckets)
+            entries = _room(decl, keys)
             if generation is not None and not decl.forgets:
                 entries = max(_GENERATIONS * entries, _FEWEST_CLEARED)
             if mark is not None and not decl.forgets:
                 entries = max(_GENERATIONS * entries, _FEWEST_MARKED)
         found[name] = Table(
-            decl, shape, per_cpu, key, numbers, entries, buckets, generation, length, mark, grid, "deleted" in use
+            decl, cell, per_cpu, key, numbers, entries, buckets, generation, length, mark, grid, "deleted" in use
         )
         number += len(numbers)
     return found
@@ -150,21 +139,22 @@ def marks(plan: Plan) -> dict[str, int]:
 def bucket_count(decl: MapDecl) -> int:
     """How many buckets a histogram has; 1 for other maps."""
     buckets = buckets_of(decl)
-    return 1 if buckets is None else buckets.count(*decl.parameters)
+    return 1 if buckets is None else buckets.count(*buckets.of(decl))
 
 
-def _shape(decl: MapDecl, use: set[str]) -> Shape:
-    match keeps_of(decl):
-        case "count" | "buckets":
-            return Shape.COUNTER
-        case "sum" | "mean":
-            return Shape.TOTAL
-        case "least" | "greatest":
-            return Shape.EXTREME
-        case "value" | "series":
-            if use & {"assigned", "read"} or not isinstance(decl.value, IntType):
-                return Shape.VALUE
-            return Shape.TOTAL if "added" in use else Shape.COUNTER
+def _room(decl: MapDecl, keys: int) -> int:
+    """How many elements a hash of so many keys has room for: of buckets, the keys share it."""
+    buckets = buckets_of(decl)
+    return keys if buckets is None else min(keys * bucket_count(decl), max(keys * buckets.expected, _LEAST_BUCKETS))
+
+
+def _cell(decl: MapDecl, use: set[str]) -> Cell:
+    cell = kept_of(decl).cell
+    if cell is not None:
+        return cell
+    if use & {"assigned", "read"} or not isinstance(decl.value, IntType):
+        return VALUE
+    return TOTAL if "added" in use else COUNTER
 
 
 def _uses(plan: Plan) -> dict[str, set[str]]:

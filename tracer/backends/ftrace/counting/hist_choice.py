@@ -28,7 +28,7 @@ from tracer.backends.ftrace.trigger import (
 from tracer.dataclass import dataclass, field
 from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.aggregations.buckets import linear_count
-from tracer.lang.aggregations.registry import buckets_of, keeps_of
+from tracer.lang.aggregations.registry import buckets_of, kept_of
 from tracer.lang.fixed_width import wrap_int
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType, StringType
@@ -41,7 +41,6 @@ from tracer.steps.values import Const, SiteText, Value
 from tracer.steps.walk import parts, used
 
 NOT_ALONE = "another clause at the same place runs in user space"
-_SUMS = ("value", "count", "sum", "mean")
 
 
 class _No(Exception):
@@ -214,7 +213,7 @@ class _Clause:
     def _check(self, statement: Update | MapAdd, decl: MapDecl) -> None:
         """Whether a map can be in the kernel at all."""
         name = statement.map
-        if keeps_of(decl) not in _SUMS and not _even(decl):
+        if kept_of(decl).counted is None and not _even(decl):
             raise _No(f"the kernel has no {decl.kind}() like this one")
         if name in self.uses.by_probes:
             raise _No("a probe does more with the map than add to it")
@@ -271,7 +270,7 @@ class _Clause:
 def _even(decl: MapDecl) -> tuple[int, int, int] | None:
     """The low end, the high end and the step of a histogram whose buckets are of one width."""
     buckets = buckets_of(decl)
-    return None if buckets is None or buckets.even is None else buckets.even(*decl.parameters)
+    return None if buckets is None or buckets.even is None else buckets.even(*buckets.of(decl))
 
 
 def _ranges(field: str, type: str, low: int, high: int) -> tuple[str | None, str | None, str | None]:

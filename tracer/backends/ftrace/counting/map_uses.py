@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Set
 
 from tracer.backends.ftrace.filters import Filter
 from tracer.dataclass import dataclass
@@ -38,9 +38,9 @@ def _adds(step: Step) -> bool:
     return isinstance(step, Update) or (isinstance(step, MapAdd) and step.before is None)
 
 
-def counted(steps: Steps, keeps: Mapping[str, str], filter: Filter | None, uses: Uses) -> tuple[str, ...]:
+def counted(steps: Steps, bare: Set[str], filter: Filter | None, uses: Uses) -> tuple[str, ...]:
     """The maps of a clause that does nothing but `@map = count()` and `@map++`, on maps that no probe uses otherwise;
-    () for any other. `keeps` says `registry.keeps_of` of each map.
+    () for any other. `bare` are the maps that a hit adds 1 to.
 
     None where a probe clause says exit(): hits after it must not count, and a counter does not know when they came.
     """
@@ -51,7 +51,7 @@ def counted(steps: Steps, keeps: Mapping[str, str], filter: Filter | None, uses:
     names = []
     for step in body:
         match step:
-            case Update(map=name, key=()) if keeps[name] == "count":
+            case Update(map=name, key=()) if name in bare:
                 names.append(name)
             case MapAdd(map=name, key=(), value=Const(value=1), before=None):
                 names.append(name)

@@ -10,7 +10,7 @@ from tracer.backends.ftrace.trigger import THREAD, Column, Feed, Trigger
 from tracer.errors import TracerError
 from tracer.host.first_namespace import in_first_pid_namespace
 from tracer.kernel.uprobe_events.definitions import Definitions
-from tracer.lang.aggregations.registry import buckets_of, keeps_of
+from tracer.lang.aggregations.registry import buckets_of, kept_of
 from tracer.lang.fixed_width import wrap_int
 from tracer.lang.typed import MapDecl, Program
 from tracer.lang.types import IntType, Value
@@ -138,25 +138,19 @@ def _add(maps: LocalMaps, decl: MapDecl, feed: Feed, columns: tuple[int, ...], r
     if inner is None and len(table) >= maps.most(decl.name):
         maps.loss.found_full(decl.name, hits)
         return
-    match keeps_of(decl):
-        case "buckets":
-            number, buckets = feed.bucket, buckets_of(decl)
-            if isinstance(number, Column):
-                assert buckets is not None
-                number = buckets.number(columns[number.index], *decl.parameters)
-            assert number is not None
-            counts = table.setdefault(key, {})
-            counts[number] = counts.get(number, 0) + hits
-        case "mean":
-            count, so_far = inner or (0, 0)
-            table[key] = [count + hits, so_far + total]
-        case "count":
-            table[key] = (inner or 0) + hits
-        case "sum":
-            table[key] = (inner or 0) + total
-        case _:
-            assert isinstance(decl.value, IntType)
-            table[key] = wrap_int((inner or 0) + total, decl.value.bits, decl.value.signed)
+    number, buckets, counted = feed.bucket, buckets_of(decl), kept_of(decl).counted
+    if buckets is not None:
+        if isinstance(number, Column):
+            number = buckets.number(columns[number.index], *buckets.of(decl))
+        assert number is not None
+        counts = table.setdefault(key, {})
+        counts[number] = counts.get(number, 0) + hits
+        return
+    assert counted is not None
+    updated = counted(inner, hits, total)
+    if decl.kind == "scalar" and isinstance(decl.value, IntType):
+        updated = wrap_int(updated, decl.value.bits, decl.value.signed)
+    table[key] = updated
 
 
 def _value(part: Column | Value, columns: tuple[int, ...]) -> Value:

@@ -23,6 +23,7 @@ from tracer.lang.types import (
     TupleType,
     Type,
     memory_size,
+    operations,
 )
 from tracer.lang.types.combine import a_type
 
@@ -116,8 +117,9 @@ def _buffer(ctx: Lowering[V], call: typed.Call) -> V:
     shown = ctx.select(ctx.compare("<", wanted, size), wanted, size)
     if isinstance(source.type, IntType):
         shown = ctx.once(shown)
-        return ctx.op("buffer", call.type, ctx.bytes_at(source, _bytes(call.type.room), shown, call.span), shown)
-    return ctx.op("buffer", call.type, ctx.value(source), shown)
+        block = ctx.bytes_at(source, _bytes(call.type.room), shown, call.span)
+        return ctx.op(operations.BUFFER, call.type, block, shown)
+    return ctx.op(operations.BUFFER, call.type, ctx.value(source), shown)
 
 
 def _number(value: int, call: Call, type: Type = UINT64) -> typed.Expr:
@@ -205,7 +207,7 @@ def _memcmp(call: Call) -> typed.Expr | None:
 
 
 def _compared(ctx: Lowering[V], call: typed.Call) -> V:
-    return ctx.wrap(ctx.op("memcmp", INT32, *map(ctx.value, call.args)), INT32)
+    return ctx.wrap(ctx.op(operations.MEMCMP, INT32, *map(ctx.value, call.args)), INT32)
 
 
 FUNCTIONS = (

@@ -6,10 +6,22 @@ import os
 from collections.abc import Sequence
 
 from tracer.dataclass import replace
-from tracer.lang import typed
+from tracer.lang import features, typed
 from tracer.lang.constructs import Argument, Call, Function, Lowering, V
 from tracer.lang.fold import array_in_memory, constant, convert, string
-from tracer.lang.types import BOOL, INT64, UINT64, ArrayType, CharType, IntType, StringType, Type, is_block, memory_size
+from tracer.lang.types import (
+    BOOL,
+    INT64,
+    UINT64,
+    ArrayType,
+    CharType,
+    IntType,
+    StringType,
+    Type,
+    is_block,
+    memory_size,
+    operations,
+)
 from tracer.lang.types.combine import a_type
 
 
@@ -86,17 +98,13 @@ def _starts(ctx: Lowering[V], call: typed.Call) -> V:
     left, right, length = map(ctx.value, call.args)
     if constant(call.args[2]) == 0:
         return ctx.constant(0, UINT64)
-    return ctx.op("int", UINT64, ctx.op("not", BOOL, ctx.op("starts", BOOL, left, right, length)))
+    equal = ctx.op(operations.STARTS, BOOL, left, right, length)
+    return ctx.op(operations.INT, UINT64, ctx.op(operations.NOT, BOOL, equal))
 
 
-def _length(ctx: Lowering[V], call: typed.Call) -> V:
-    ctx.ask("STRING_FUNCTIONS", f"{call.name}()", call.span)
-    return ctx.op("strlen", UINT64, ctx.value(call.args[0]))
-
-
-def _find(ctx: Lowering[V], call: typed.Call) -> V:
-    ctx.ask("STRING_FUNCTIONS", f"{call.name}()", call.span)
-    return ctx.op("find", INT64, *map(ctx.value, call.args))
+def _contained(ctx: Lowering[V], call: typed.Call) -> V:
+    place = ctx.op(operations.FIND, INT64, *map(ctx.value, call.args))
+    return ctx.compare("!=", place, ctx.constant(-1, INT64))
 
 
 def _strcap(call: Call) -> typed.Expr:
@@ -176,7 +184,7 @@ def _signal_word(ctx: Lowering[V], call: typed.Call) -> V:
 
 
 def _glob(call: Call) -> typed.Expr | None:
-    from tracer.lang.globs import MOST_PLACES, parse_glob
+    from tracer.lang.builtins.data.globs import MOST_PLACES, parse_glob
 
     text, pattern = call.args[0], call.args[1].encode("utf-8", "surrogateescape")
     count = len(parse_glob(pattern).places)
@@ -187,14 +195,9 @@ def _glob(call: Call) -> typed.Expr | None:
 
 
 def _matches(type: Type, text: bytes, pattern: bytes) -> bool:
-    from tracer.lang.globs import parse_glob
+    from tracer.lang.builtins.data.globs import parse_glob
 
     return parse_glob(pattern).matches(text)
-
-
-def _matched(ctx: Lowering[V], call: typed.Call) -> V:
-    ctx.ask("STRING_FUNCTIONS", f"{call.name}()", call.span)
-    return ctx.op("glob", BOOL, *map(ctx.value, call.args))
 
 
 _COMPARED = Argument("string", "an argument of strncmp()")
@@ -215,30 +218,30 @@ FUNCTIONS = (
     Function(
         "strlen", "value", "strlen(s)", (Argument("string", "the argument of strlen()"),), UINT64,
         "length of a string in bytes", "@ = hist(strlen(str(arg0)));",
-        fold=lambda type, text: len(text), lower=_length,
+        fold=lambda type, text: len(text), lower=operations.STRLEN, needs=features.STRING_FUNCTIONS,
     ),
     Function(
         "strcontains", "value", "strcontains(s, part)", (_SEARCHED, _SEARCHED), BOOL,
         "whether a string holds another", 'if (strcontains(comm, "sql")) { @ = count(); }',
-        fold=lambda type, haystack, needle: needle in haystack,
-        lower=lambda ctx, call: ctx.compare("!=", _find(ctx, call), ctx.constant(-1, INT64)),
+        fold=lambda type, haystack, needle: needle in haystack, needs=features.STRING_FUNCTIONS,
+        lower=_contained,
     ),
     Function(
         "strstr", "value", "strstr(haystack, needle)", (Argument("string", "an argument of strstr()"),) * 2, INT64,
         "where a string first holds another, counted from 0, or -1", 'if (strstr(comm, "sql") == 0) { @ = count(); }',
-        fold=lambda type, haystack, needle: haystack.find(needle), lower=_find,
+        fold=lambda type, haystack, needle: haystack.find(needle), lower=operations.FIND,
+        needs=features.STRING_FUNCTIONS,
     ),
     Function(
         "globmatch", "value", "globmatch(s, pattern)",
         (Argument("string", "the first argument of globmatch()"), Argument("text", "the pattern of globmatch()")), BOOL,
         "whether a string matches a pattern of `*`, `?` and `[a-z]`", 'if (globmatch(comm, "post*")) { @ = count(); }',
-        rule=_glob, fold=_matches, lower=_matched,
+        rule=_glob, fold=_matches, lower=operations.GLOB, needs=features.STRING_FUNCTIONS,
     ),
     Function(
         "str_concat", "value", "str_concat(a, b)", (Argument("string", "an argument of str_concat()"),) * 2, None,
         "two strings joined", '@[str_concat(comm, "!")] = count();', "string",
-        rule=_concat, fold=lambda type, left, right: left + right,
-        lower=lambda ctx, call: ctx.op("concat", call.type, *map(ctx.value, call.args)),
+        rule=_concat, fold=lambda type, left, right: left + right, lower=operations.CONCAT,
     ),
     Function(
         "strerror", "value", "strerror(n)", (Argument("integer", "the argument of strerror()"),), _ERROR_TEXT,

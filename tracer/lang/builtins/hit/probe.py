@@ -8,7 +8,7 @@ from tracer.errors import Span
 from tracer.lang import typed
 from tracer.lang.constructs import Argument, Call, Function, Lowering, V, Value
 from tracer.lang.fold import string
-from tracer.lang.types import BOOL, INT64, UINT64, FloatType, IntType, PointerType, StringType, Type
+from tracer.lang.types import BOOL, INT64, UINT64, FloatType, IntType, PointerType, StringType, Type, operations
 from tracer.lang.types.combine import NOTED
 from tracer.probes.arch import host
 from tracer.probes.timers import interval_count
@@ -118,7 +118,7 @@ def _probe_type(ctx: Lowering[V], node: typed.Builtin) -> V:
     chosen = ctx.constant(kinds[-1].encode(), node.type)
     for kind in kinds[:-1]:
         begin, count = f"{kind}:".encode(), ctx.constant(len(kind) + 1, UINT64)
-        begins = ctx.op("starts", BOOL, whole, ctx.constant(begin, StringType(len(begin) + 1)), count)
+        begins = ctx.op(operations.STARTS, BOOL, whole, ctx.constant(begin, StringType(len(begin) + 1)), count)
         chosen = ctx.select(begins, ctx.constant(kind.encode(), node.type), chosen)
     return chosen
 

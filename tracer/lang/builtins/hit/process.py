@@ -6,9 +6,9 @@ import errno
 import os
 import re
 
-from tracer.lang import typed
+from tracer.lang import features, typed
 from tracer.lang.constructs import Argument, Call, Function, Lowering, V, Value
-from tracer.lang.types import BOOL, UINT64, CgroupPathType, StringType, UsernameType
+from tracer.lang.types import BOOL, UINT64, CgroupPathType, StringType, UsernameType, operations
 from tracer.lang.types.combine import SMALL
 
 COMM_SIZE = 16
@@ -19,33 +19,8 @@ _CPUS = "/sys/devices/system/cpu/possible"
 _NODES = "/sys/devices/system/node"
 
 
-def _number(ctx: Lowering[V], node: typed.Builtin) -> V:
-    ctx.ask("NUMBERS", node.name, node.span)
-    return ctx.built_in(node.name, node.span)
-
-
-def _user(ctx: Lowering[V], node: typed.Builtin) -> V:
-    ctx.ask("UID", node.name, node.span)
-    return ctx.built_in(node.name, node.span)
-
-
-def _user_name(ctx: Lowering[V], node: typed.Builtin) -> V:
-    ctx.ask("UID", node.name, node.span)
-    return ctx.op("as", node.type, ctx.built_in("uid", node.span))
-
-
-def _comm(ctx: Lowering[V], node: typed.Builtin) -> V:
+def _typed(ctx: Lowering[V], node: typed.Builtin) -> V:
     return ctx.built_in(node.name, node.span, node.type)
-
-
-def _task(ctx: Lowering[V], node: typed.Builtin) -> V:
-    ctx.ask("TASKS", node.name, node.span)
-    return ctx.built_in(node.name, node.span, node.type)
-
-
-def _leader(ctx: Lowering[V], node: typed.Builtin) -> V:
-    ctx.ask("NUMBERS", node.name, node.span)
-    return ctx.built_in("pid", node.span)
 
 
 def _listed(text: str) -> list[range]:
@@ -88,11 +63,6 @@ def _node(ctx: Lowering[V], node: typed.Builtin) -> V:
     return number
 
 
-def _group(ctx: Lowering[V], node: typed.Builtin) -> V:
-    ctx.ask("CGROUP", node.name, node.span)
-    return ctx.built_in(node.name, node.span)
-
-
 def _group_at(call: Call) -> typed.Expr | None:
     from tracer.host.cgroups import number_of
 
@@ -120,7 +90,7 @@ def _random(ctx: Lowering[V], node: typed.Builtin) -> V:
 
 
 def _first_number(ctx: Lowering[V], call: typed.Call) -> V:
-    ctx.ask("FIRST_NUMBERS", f"{call.name}(init)", call.span)
+    ctx.ask(features.FIRST_NUMBERS, f"{call.name}(init)", call.span)
     return ctx.built_in(f"first_{call.name}", call.span)
 
 
@@ -140,19 +110,22 @@ def _in_namespace(call: Call) -> typed.Expr | None:
 
 
 VALUES = (
-    Value("pid", SMALL, "process ID of the program that hit the probe", "@[pid] = count();", lower=_number),
-    Value("tid", SMALL, "thread ID of the thread that hit the probe", "@start[tid] = nsecs;", lower=_number),
-    Value("uid", SMALL, "user ID of that process", "@[uid] = count();", lower=_user),
-    Value("gid", SMALL, "group ID of that process", "@[gid] = count();", lower=_user),
-    Value("username", UsernameType(), "name of the user with that uid", "@[username] = count();", lower=_user_name),
-    Value("comm", StringType(COMM_SIZE), "name of the thread that hit the probe", "@[comm] = count();", lower=_comm),
+    Value("pid", SMALL, "process ID of the program that hit the probe", "@[pid] = count();", needs=features.NUMBERS),
+    Value("tid", SMALL, "thread ID of the thread that hit the probe", "@start[tid] = nsecs;", needs=features.NUMBERS),
+    Value("uid", SMALL, "user ID of that process", "@[uid] = count();", needs=features.UID),
+    Value("gid", SMALL, "group ID of that process", "@[gid] = count();", needs=features.UID),
+    Value(
+        "username", UsernameType(), "name of the user with that uid", "@[username] = count();", needs=features.UID,
+        lower=lambda ctx, node: ctx.op(operations.AS, node.type, ctx.built_in("uid", node.span)),
+    ),
+    Value("comm", StringType(COMM_SIZE), "name of the thread that hit the probe", "@[comm] = count();", lower=_typed),
     Value("cpu", SMALL, "number of the CPU it ran on", "@[cpu] = count();"),
     Value("ncpus", SMALL, "how many CPUs the machine can have", "print(ncpus);", lower=_count),
     Value("numaid", SMALL, "number of the NUMA node of that CPU", "@[numaid] = count();", lower=_node),
     Value("rand", SMALL, "random number of 32 bits", "if (rand % 100 == 0) { print(comm); }", lower=_random),
     Value(
         "cgroup", UINT64, "number of the cgroup (version 2) that the process is in", "@[cgroup] = count();",
-        lower=_group,
+        needs=features.CGROUP,
     ),
     Value(
         "usermode", SMALL, "1: it is always a program that hits a probe, not the kernel", "print(usermode);",
@@ -160,13 +133,17 @@ VALUES = (
     ),
     Value(
         "leader_tid", SMALL, "thread ID of the process's first thread: its process ID", "@[leader_tid] = count();",
-        lower=_leader,
+        needs=features.NUMBERS, lower=lambda ctx, node: ctx.built_in("pid", node.span),
     ),
-    Value("ppid", SMALL, "process ID of that process's parent", "@[ppid] = count();", lower=_task),
-    Value("pcomm", StringType(COMM_SIZE), "name of the parent", "@[pcomm] = count();", lower=_task),
+    Value(
+        "ppid", SMALL, "process ID of that process's parent", "@[ppid] = count();", needs=features.TASKS, lower=_typed,
+    ),
+    Value(
+        "pcomm", StringType(COMM_SIZE), "name of the parent", "@[pcomm] = count();", needs=features.TASKS, lower=_typed,
+    ),
     Value(
         "leader_comm", StringType(COMM_SIZE), "name of the process's first thread", "@[leader_comm, comm] = count();",
-        lower=_task,
+        needs=features.TASKS, lower=_typed,
     ),
     Value("cpid", SMALL, "process ID of the program started with -c, else 0", "print(cpid);"),
     Value(
@@ -196,6 +173,6 @@ FUNCTIONS = (
         (Argument("unsigned", "the number of cgroup_path()"), Argument("text", "the names of cgroup_path()")), None,
         "path of the cgroup with that number, in each hierarchy whose name matches: unified is version 2",
         "@[cgroup_path(cgroup)] = count();", "cgroup path", optional=1, rule=_group_path,
-        lower=lambda ctx, call: ctx.op("as", call.type, ctx.value(call.args[0])),
+        lower=operations.AS,
     ),
 )  # fmt: skip

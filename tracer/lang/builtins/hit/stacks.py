@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.errors import Span
-from tracer.lang import typed
+from tracer.lang import features, typed
 from tracer.lang.constructs import Argument, Call, Function, Lowering, V, Value
 from tracer.lang.fold import convert
-from tracer.lang.types import STACK_FRAMES_MOST, STACK_MODES, UINT64, StackType, SymbolType
+from tracer.lang.types import STACK_FRAMES_MOST, STACK_MODES, UINT64, StackType, SymbolType, operations
 from tracer.probes.registry import named
 
 if TYPE_CHECKING:
@@ -40,19 +40,17 @@ def _ustack(call: Call) -> typed.Expr | None:
 
 def _walked(ctx: Lowering[V], node: typed.UStack) -> V:
     assert isinstance(node.type, StackType)
-    ctx.ask("USER_STACK", "ustack", node.span)
     if node.type.frames > _DEEP:
-        ctx.ask("DEEP_STACK", f"a stack of {node.type.frames} frames", node.span)
+        ctx.ask(features.DEEP_STACK, f"a stack of {node.type.frames} frames", node.span)
     if node.type.interpreted:
-        ctx.ask("INTERPRETED", f"ustack({node.type.mode})", node.span)
+        ctx.ask(features.INTERPRETED, f"ustack({node.type.mode})", node.span)
     return ctx.stack(node.type, node.span)
 
 
 def _symbol(ctx: Lowering[V], node: typed.USym) -> V:
-    ctx.ask("SYMBOL", "usym()", node.span)
     address = ctx.value(node.address)
     process, moment = ctx.built_in("pid", node.span), ctx.built_in("moment", node.span)
-    return ctx.op("symbol", node.type, process, address, moment)
+    return ctx.op(operations.SYMBOL, node.type, process, address, moment)
 
 
 def _usym(call: Call) -> typed.Expr | None:
@@ -66,6 +64,7 @@ VALUES = tuple(
     Value(
         name, lambda context: StackType(context.config.stack_frames, context.config.stack_mode),
         help, f"@[{name}] = count();", shown="ustack", node=typed.UStack, lower=_walked,
+        needs=features.USER_STACK,
     )
     for name, help in (
         ("ustack", "user stack at the probe, innermost frame first"),
@@ -79,14 +78,13 @@ FUNCTIONS = (
             name, "value", f"{name}([mode, frames])",
             (Argument("word", "a mode", STACK_MODES), Argument("constant", f"the number of frames of {name}()")), None,
             "user stack of at most that many frames; its mode is " + ", ".join(STACK_MODES), f"@[{name}(5)] = count();",
-            "ustack", optional=2, rule=_ustack, lower=_walked, node=typed.UStack,
+            "ustack", optional=2, rule=_ustack, lower=_walked, node=typed.UStack, needs=features.USER_STACK,
         )
         for name in ("ustack", "dw_ustack")
     ),
     Function(
         "usym", "value", "usym(addr)", (Argument("integer", "the address of usym()"),), SymbolType(),
         "symbol that holds an address", "@[usym(arg0)] = count();",
-        rule=_usym,
-        lower=_symbol, node=typed.USym,
+        rule=_usym, lower=_symbol, node=typed.USym, needs=features.SYMBOL,
     ),
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracer.lang import typed
 from tracer.lang.constructs import Argument, Call, Function, Lowering, V, Value
 from tracer.lang.fold import constant, string
-from tracer.lang.types import UINT64, TimestampType
+from tracer.lang.types import UINT64, TimestampType, operations
 
 TIME_FORMAT = "%H:%M:%S\n"
 """What time() prints without an argument."""
@@ -63,6 +63,6 @@ FUNCTIONS = (
         (Argument("text", "the format of strftime()"), Argument("unsigned", "the time of strftime()")), None,
         "nanoseconds since boot as a date and time", 'print(strftime("%H:%M:%S", nsecs));', "timestamp",
         rule=_strftime, node=typed.Strftime,
-        lower=lambda ctx, node: ctx.op("as", node.type, ctx.value(node.nanoseconds)),
+        lower=lambda ctx, node: ctx.op(operations.AS, node.type, ctx.value(node.nanoseconds)),
     ),
 )  # fmt: skip

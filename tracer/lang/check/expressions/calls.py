@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer.dataclass import replace
-from tracer.lang import suggest, typed, unsupported
+from tracer.lang import suggest, typed
 from tracer.lang.builtins.registry import FUNCTIONS, VALUES
 from tracer.lang.check.expressions import maps, memory
 from tracer.lang.check.expressions.operands import integer, known
@@ -70,6 +70,8 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
 
 
 def _no_value(ctx: Context, node: ast.Name) -> None:
+    from tracer.lang import unsupported
+
     word, span = node.name, node.span
     if word in FUNCTIONS:
         ctx.error(f"{word} is a function", span, f"write {FUNCTIONS[word].call}")
@@ -168,6 +170,8 @@ def _arguments(function: Function) -> str:
 
 
 def _no_function(ctx: Context, node: ast.Call) -> None:
+    from tracer.lang import unsupported
+
     word = node.name
     if word in unsupported.FUNCTIONS:
         message, hint = unsupported.phrase(f"{word}()", unsupported.FUNCTIONS[word])
@@ -249,6 +253,15 @@ def _text(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str 
     if value is not None:
         ctx.error(f"{wanted.what} must be a string in quotes", node.span)
     return None
+
+
+def _percentage(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str | None:
+    if isinstance(node, ast.DecimalLit | ast.Param) and node.text is not None:
+        return node.text
+    if isinstance(node, ast.StrLit):
+        return _text(ctx, node, wanted, function)
+    value = known(ctx, node, wanted.what)
+    return None if value is None else str(value)
 
 
 def _string(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> typed.Expr | None:
@@ -346,6 +359,7 @@ _KINDS: dict[str, Callable[[Context, ast.Expr, Argument, str], Any]] = {
     "constant": lambda ctx, node, wanted, function: known(ctx, node, wanted.what),
     "string": _string,
     "text": _text,
+    "percentage": _percentage,
     "shown": lambda ctx, node, wanted, function: shown(ctx, node),
     "source": _source,
     "type": _type,

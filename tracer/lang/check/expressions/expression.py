@@ -31,6 +31,10 @@ def expr(ctx: Context, node: ast.Expr) -> typed.Expr | None:
     match node:
         case ast.IntLit():
             return literal(node.value, node.span)
+        case ast.DecimalLit():
+            hint = "compute in a smaller unit: 1500us, not 1.5ms"
+            ctx.error("numbers with a fraction are not supported", node.span, hint)
+            return None
         case ast.BoolLit():
             return typed.BoolLit(BOOL, node.span, node.value)
         case ast.StrLit():

@@ -109,7 +109,7 @@ def hold(ctx: Context, node: ast.MapRef, kind: str, parameters: tuple[int, ...] 
         ctx.error(
             f"{node.name} has other parameters for {kind}() at {place}",
             node.span,
-            f"a {AGGREGATIONS[kind].shown} has one set of {'buckets' if AGGREGATIONS[kind].buckets else 'parameters'}",
+            f"a {AGGREGATIONS[kind].shown} has one set of {AGGREGATIONS[kind].constants}",
         )
         return False
     return True

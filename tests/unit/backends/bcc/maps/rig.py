@@ -16,11 +16,12 @@ from tracer.backends.bcc.maps import resets
 from tracer.backends.bcc.maps.control import Control, control_size
 from tracer.backends.bcc.maps.layout import encode
 from tracer.backends.bcc.maps.store import KernelMaps
-from tracer.backends.bcc.maps.tables import Shape, Table, tables
+from tracer.backends.bcc.maps.tables import Table, tables
 from tracer.backends.bcc.maps.tables import marks as marked_maps
 from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
 from tracer.lang.aggregations.buckets import log2_bucket
+from tracer.lang.aggregations.model import COUNTER, EXTREME, TOTAL
 from tracer.lang.types import IntType, Value
 from tracer.results.values import Key, MapValue
 
@@ -66,12 +67,12 @@ class Rig:
             held, raw = self._raw(table, key, bucket)
         there = held.is_array or raw in held.elements
         words = held.words(raw, cpu)
-        if table.shape is Shape.COUNTER:
+        if table.cell is COUNTER:
             words[0] += 1
-        elif table.shape is Shape.TOTAL:
+        elif table.cell is TOTAL:
             words[:] = words[0] + 1, words[1] + value
         else:
-            assert table.shape is Shape.EXTREME
+            assert table.cell is EXTREME
             signed = isinstance(table.decl.value, IntType) and table.decl.value.signed
             number = (value ^ (TOP if signed else 0)) % 2**64
             number = ~number % 2**64 if table.decl.kind == "min" else number

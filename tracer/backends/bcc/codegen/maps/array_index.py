@@ -11,7 +11,7 @@ from tracer.backends.bcc.codegen.values import constant
 from tracer.backends.bcc.codegen.wide import computed
 from tracer.backends.bcc.maps.dense import Numbers, Texts, cut
 from tracer.backends.bcc.maps.tables import Table
-from tracer.lang.types import StringType
+from tracer.lang.types import StringType, operations
 from tracer.steps.model import Let
 from tracer.steps.values import Name, Op, SiteText, Value
 
@@ -47,7 +47,7 @@ def _text(function: Function, part: Texts, kind: StringType, value: Value) -> C:
         case SiteText(name=name):
             word = function.shared.site_texts.place_word(name, kind, part)
             return cast("u32", C(f"SITE_WORD({word})"))
-        case Op(op="select", args=(condition, then, otherwise)):
+        case Op(op=operations.SELECT, args=(condition, then, otherwise)):
             one, other = (_text(function, part, kind, each) for each in (then, otherwise))
             return choice(computed(function, condition), one, other, "u32")
         case Name(id=id):

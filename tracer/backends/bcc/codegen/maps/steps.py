@@ -12,9 +12,9 @@ from tracer.backends.bcc.codegen.maps.array_index import FIRST, index_of
 from tracer.backends.bcc.codegen.placement import KeyStep, bare, scalar
 from tracer.backends.bcc.codegen.wide import all_used, clear, computed, into, pointer, zero
 from tracer.backends.bcc.maps.layout import size_of
-from tracer.backends.bcc.maps.tables import Shape, Table
-from tracer.lang.aggregations.registry import buckets_of, keeps_of
-from tracer.lang.types import BOOL, IntType, StringType, Type
+from tracer.backends.bcc.maps.tables import Table
+from tracer.lang.aggregations.registry import buckets_of, kept_of
+from tracer.lang.types import BOOL, IntType, StringType, Type, operations
 from tracer.steps import model, values
 from tracer.steps.values import Const, Name, Op, Value
 from tracer.steps.walk import used, walk
@@ -121,7 +121,7 @@ def _items_used(step: model.Each) -> set[int]:
 
     def look(value: Value) -> None:
         match value:
-            case Op(op="item", args=(Name() as whole, Const(value=int(index)))) if whole == step.name:
+            case Op(op=operations.ITEM, args=(Name() as whole, Const(value=int(index)))) if whole == step.name:
                 found.add(index)
             case Op(args=args):
                 for arg in args:
@@ -137,19 +137,7 @@ def _items_used(step: model.Each) -> set[int]:
 
 def _stored(table: Table, found: C) -> C:
     signed = isinstance(table.decl.value, IntType) and table.decl.value.signed
-    value = C(f"*{found}")
-    match keeps_of(table.decl):
-        case "sum":
-            return C(f"{found}[1]")
-        case "mean":
-            # `found[1]` is the total, `found[0]` the number of hits.
-            return call("divide_signed" if signed else "divide", f"{found}[1]", f"{found}[0]")
-        case "greatest":
-            return binary("^", value, C("TOP_BIT"), "u64") if signed else value
-        case "least":
-            return binary("^", C(f"~*{found}"), C("TOP_BIT"), "u64") if signed else C(f"~*{found}")
-        case _:
-            return value
+    return C(kept_of(table.decl).read[0 if signed else 1].format(found))
 
 
 def has(function: Function, step: model.MapHas) -> None:
@@ -214,26 +202,17 @@ def update(function: Function, step: model.Update) -> None:
     if step.value is None:
         _add(function, table, step, None)
         return
-    match keeps_of(decl):
-        case "buckets":
-            buckets = buckets_of(decl)
-            assert buckets is not None
-            number = cast("u64", computed(function, step.value))
-            arguments = (literal(each, IntType()) for each in buckets.arguments(*decl.parameters))
-            bucket = call(buckets.function, number, *arguments)
-            _add(function, table, step, None, function.temporary("bucket", bucket, "u32"))
-        case "least" | "greatest" as keeps:
-            signed = isinstance(decl.value, IntType) and decl.value.signed
-            form = f"{'SIGNED' if signed else 'UNSIGNED'}_{'MIN' if keeps == 'least' else 'MAX'}"
-            value = function.temporary("value", call(form, computed(function, step.value)))
-            if table.grid is not None:
-                at = index_of(function, table, step.key)
-                function.line(f"array_extreme_raise({_map(table)}, {at}, {value});")
-            else:
-                key = _key(function, table, step)
-                _on_table(function, table, key, f"extreme_raise({{map}}, {{key}}, {value}, {_length(table)});")
-        case _:
-            _add(function, table, step, step.value)
+    buckets, encode = buckets_of(decl), kept_of(decl).encode
+    bucket = encoded = None
+    number = computed(function, step.value) if buckets is not None or encode is not None else C("")
+    if buckets is not None:
+        number = number if encode is None else function.temporary("number", cast("u64", number))
+        arguments = (literal(each, IntType()) for each in buckets.arguments(*buckets.of(decl)))
+        bucket = function.temporary("bucket", call(buckets.function, cast("u64", number), *arguments), "u32")
+    if encode is not None:
+        signed = isinstance(decl.value, IntType) and decl.value.signed
+        encoded = function.temporary("value", call(encode[0 if signed else 1], number))
+    _add(function, table, step, None if buckets is not None else step.value, bucket, encoded)
 
 
 def delete(function: Function, step: model.MapDelete) -> None:
@@ -327,23 +306,23 @@ def _once(function: Function, value: Value | None) -> C:
 
 
 def _add(
-    function: Function, table: Table, step: model.MapAdd | model.Update, value: Value | None, bucket: C | None = None
-) -> None:
-    total = "total" if table.shape is Shape.TOTAL else "counter"
-    number = _once(function, value)
+    function: Function, table: Table, step: model.MapAdd | model.Update, value: Value | None, bucket: C | None = None,
+    number: C | None = None,
+) -> None:  # fmt: skip
+    number = number or _once(function, value)
     if table.grid is not None:
         at = index_of(function, table, step.key)
         if bucket is not None:
             scaled = binary("*", at, C(f"{table.buckets}"), "u32")
             at = bucket if at == FIRST else binary("+", scaled, bucket, "u32")
-        function.line(f"array_{total}_add({_map(table)}, {at}, {number});")
+        function.line(f"array_{table.cell.add}({_map(table)}, {at}, {number});")
         return
     key = _key(function, table, step, bucket)
     length = _length(table)
     if bucket is not None and table.length is not None:
         _count_key(function, table, key, bucket)
         length = "NULL"
-    _on_table(function, table, key, f"{total}_add({{map}}, {{key}}, {number}, {length});")
+    _on_table(function, table, key, f"{table.cell.add}({{map}}, {{key}}, {number}, {length});")
 
 
 def _count_key(function: Function, table: Table, key: Buffer, bucket: C) -> None:
