@@ -262,5 +262,5 @@ def test_the_library_takes_several_and_names(backend: str, path: Path, three: li
     assert first.maps["@"] == {three[0].pid: 30, three[1].pid: 40}
     assert named.maps["@"] == {three[0].pid: 30, three[1].pid: 40, three[2].pid: 77}
     assert str(named.notices[0]).startswith("tracing 3 processes: ")
-    with pytest.raises(library.TracerError, match="children needs a pid"):
+    with pytest.raises(library.TracerError, match="children needs pid"):
         library.trace(program, children=True)
