@@ -143,7 +143,7 @@ static __always_inline u64 number_here(bool process)
 		u32 thread, process;
 	} numbers;
 
-	if (!current_in_namespace(OF_KERNEL(7), OF_KERNEL(5), &numbers, sizeof(numbers)))
+	if (!current_in_namespace(OF_KERNEL(6), OF_KERNEL(5), &numbers, sizeof(numbers)))
 		return process ? numbers.process : numbers.thread;
 	task = current_task();
 	if (process)
@@ -163,6 +163,7 @@ static __always_inline u64 number_here(bool process)
 #ifdef FOLLOWED
 #define CLONE_THREAD 0x10000
 #define FOLLOWED_BLOCK 4096
+#define FOLLOWED_HERE (1 << 22)
 
 /* As in the tracepoint's `format`, which is checked before this is loaded. */
 struct new_task {
@@ -182,14 +183,18 @@ static __always_inline char *followed(u32 process)
 	return bytes ? bytes + process % FOLLOWED_BLOCK : NULL;
 }
 
-/* The same for the current process. In a namespace tracer cannot mark the first one itself, since it does not know its
- * number here. */
+/* The same for the current process. In a namespace tracer cannot mark the first ones itself, since it does not know
+ * their numbers: it marks those that they have there, behind all numbers that there can be. */
 static __always_inline char *current_followed(void)
 {
 	char *is = followed(current_pid_tgid() >> 32);
 #if NAMESPACED
-	if (is && !*is && process_id() == OF_KERNEL(6))
-		*is = 1;
+	if (is && !*is) {
+		char *first = followed(FOLLOWED_HERE + process_id());
+
+		if (first && *first)
+			*is = 1;
+	}
 #endif
 	return is;
 }

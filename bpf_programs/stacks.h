@@ -77,7 +77,7 @@ static __always_inline u64 space_id(void)
 #if PROGRAMS
 	u32 program = 0;
 
-	read_kernel(&program, sizeof(program), current_task() + OF_KERNEL(11));
+	read_kernel(&program, sizeof(program), current_task() + OF_KERNEL(10));
 	process |= (u64)program << 32;
 #endif
 	return process;
@@ -90,8 +90,8 @@ static __always_inline u32 mapping_sequence(void)
 #if SEQUENCED
 	u64 memory = 0;
 
-	read_kernel(&memory, sizeof(memory), current_task() + OF_KERNEL(12));
-	read_kernel(&sequence, sizeof(sequence), memory + OF_KERNEL(13));
+	read_kernel(&memory, sizeof(memory), current_task() + OF_KERNEL(11));
+	read_kernel(&sequence, sizeof(sequence), memory + OF_KERNEL(12));
 #endif
 	return sequence;
 }

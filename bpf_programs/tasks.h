@@ -15,11 +15,11 @@ static __always_inline u64 task_at(u64 from)
 }
 
 #define leader() task_at(current_task() + OF_KERNEL(0))
-#define parent() task_at(task_at(current_task() + OF_KERNEL(8)) + OF_KERNEL(0))
+#define parent() task_at(task_at(current_task() + OF_KERNEL(7)) + OF_KERNEL(0))
 
 /* What stands behind the name in the kernel's sixteen bytes is no part of it. */
-#define leader_comm(to) read_kernel_text(to, 16, leader() + OF_KERNEL(10))
-#define pcomm(to) read_kernel_text(to, 16, parent() + OF_KERNEL(10))
+#define leader_comm(to) read_kernel_text(to, 16, leader() + OF_KERNEL(9))
+#define pcomm(to) read_kernel_text(to, 16, parent() + OF_KERNEL(9))
 
 static __always_inline u64 parent_id(void)
 {
@@ -28,7 +28,7 @@ static __always_inline u64 parent_id(void)
 #else
 	u32 number = 0;
 
-	read_kernel(&number, sizeof(number), parent() + OF_KERNEL(9));
+	read_kernel(&number, sizeof(number), parent() + OF_KERNEL(8));
 	return number;
 #endif
 }

@@ -26,17 +26,17 @@ def compiled_c(path: Path, source: str, *flags: str) -> Path:
     return path
 
 
-def compiled(text: str, pid: int | None = None) -> FtraceProgram:
-    plan, _ = pipeline.plan(Source(text), (), Target(pid))
+def compiled(text: str, *pids: int) -> FtraceProgram:
+    plan, _ = pipeline.plan(Source(text), (), Target(pids))
     program = pipeline.compile(plan, "ftrace").program
     assert isinstance(program, FtraceProgram)
     return program
 
 
 @contextmanager
-def session(text: str, pid: int | None = None) -> Iterator[FtraceSession]:
+def session(text: str, *pids: int) -> Iterator[FtraceSession]:
     """An attached session."""
-    with FtraceSession(compiled(text, pid), Target(pid), ALONE) as opened:
+    with FtraceSession(compiled(text, *pids), Target(pids), ALONE) as opened:
         opened.attach()
         yield opened
 

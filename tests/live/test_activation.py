@@ -290,7 +290,7 @@ def test_memory_that_two_processes_share_is_raised_once(place: Callable[[str], P
     with gated(path) as one:
         one.process.send_signal(signal.SIGHUP)
         child = int(read_line(one.process))
-        counting.raise_all(None)
+        counting.raise_all()
         assert (one.value(), one.value(child)) == (1, 1)
         until(lambda: not Path(f"/proc/{child}").exists())
         counting.lower_all()

@@ -91,7 +91,7 @@ def test_one_process_means_all_its_threads_and_nobody_else(hits: Path, multi: bo
         ["sh", "-c", f"read line; exec {hits} values 4 100"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     )
     with open_session(
-        f"usdt:{hits}:hits:value {{ @[arg0] = count(); @p[pid] = count(); }}", Target(waiting.pid)
+        f"usdt:{hits}:hits:value {{ @[arg0] = count(); @p[pid] = count(); }}", Target([waiting.pid])
     ) as session:
         session.attach()
         subprocess.run([hits, "values", "2", "100"], check=True)

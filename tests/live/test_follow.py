@@ -75,7 +75,7 @@ def test_children_that_run_already_are_told_by_their_numbers(backend: str, place
     assert (done.status, done.text) == (0, "@: 30\n")
     assert done.err == (
         f"Attached 1 probe\ntracer: --follow traces what process {shell.pid} starts from now on, not its descendants"
-        f" {first}, {second} and {third}, which run already\n"
+        f" {first}, {second} and {third}, which run already: --children traces those too\n"
     )
 
 

@@ -58,7 +58,7 @@ def run(
 ) -> tuple[dict[str, dict[Key, MapValue]], tuple[str, ...], int]:
     with (
         gated(path, "1", str(ROUNDS)) as (process, go),
-        session(text.format(path), process.pid if one else None) as opened,
+        session(text.format(path), *([process.pid] if one else [])) as opened,
     ):
         size = mapped()
         go()

@@ -88,6 +88,27 @@ def test_a_process_is_followed_over_exec(plain: Path, setgid: Path, kind: str, b
         assert count == (2000 if kind == "plain" else 1000)
 
 
+@ACTIONS
+def test_one_of_several_is_followed_over_exec_and_no_hit_of_the_other_is_missed_meanwhile(
+    plain: Path, setgid: Path, action: str
+) -> None:
+    text = f"uprobe:{plain}:hit, uprobe:{setgid}:hit {{ {action} }}"
+    with target(plain, setgid) as process, target(plain) as other, session(text, process.pid, other.pid) as opened:
+        for each in (process, other):
+            read_line(each)
+        tell(process)
+        assert (read_line(process), read_line(process)) == ("done", "ready")
+        tell(other)
+        for _ in range(3):
+            list(opened.events(0.1))
+        assert read_line(other) == "done"
+        tell(process)
+        assert read_line(process) == "done"
+        finish(opened)
+        (count,) = items(opened).values()
+        assert count == 3000
+
+
 def test_the_program_of_c_keeps_its_limit_of_descriptors(plain: Path) -> None:
     def low() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (12, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))

@@ -39,7 +39,7 @@ def one_cpu() -> Iterator[None]:
 
 def test_lost_records_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mapping_records, "_RING", 8192)
-    records = MappingRecords(os.getpid())
+    records = MappingRecords([os.getpid()])
     try:
         _start(1)
         assert not any(isinstance(each, Missed) for each in records.take())
@@ -58,7 +58,7 @@ def test_lost_records_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("keeps_up", [True, False])
 def test_they_are_read_before_there_is_no_room(monkeypatch: pytest.MonkeyPatch, keeps_up: bool) -> None:
     monkeypatch.setattr(mapping_records, "_RING", 1 << 16)
-    target = Target(os.getpid())
+    target = Target([os.getpid()])
     plan, _ = pipeline.plan(Source(f"uprobe:{build('depot')}:plain {{ @[ustack] = count(); }}"), (), target)
     names = Names(plan, target)
     try:

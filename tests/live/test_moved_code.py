@@ -18,6 +18,7 @@ from tests.live.answers import maps
 from tests.live.test_silence import said
 from tests.targets.build import build
 from tracer.errors import Source
+from tracer.host.maps import Picture
 from tracer.lang.syntax.parser import parse
 from tracer.probes.site import Target
 from tracer.resolve.sites.expand import expand
@@ -249,6 +250,6 @@ def test_what_a_process_has_at_a_place_is_known_when_its_main_thread_has_ended(t
         assert read_line(process) == "ready"
         (site,) = expand(parse(Source(f"uprobe:{path}:work {{ }}")), Target())[0]
         until(lambda: not os.path.exists(f"/proc/{process.pid}/exe"))  # a joined thread is still on its way out
-        assert states(process.pid, [site]) == ["lacking"]
-        with closing(History(process.pid)) as history:
+        assert states(Picture(process.pid), [site]) == ["lacking"]
+        with closing(History([process.pid])) as history:
             assert history.goes_on and history.complete

@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness.cli import target, tracer
 from tests.live.answers import maps
-from tests.live.test_follow import ANSWER, N, by_kind
+from tests.live.test_follow import ANSWER, HITS, N, by_kind
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
 
@@ -100,6 +100,22 @@ def test_descendants_are_followed(backend: str, place: Place, option: str) -> No
             go = f'"$@" 2>said & {attached}; echo >&3; wait $!; status=$?; cat said >&2; exit $status'
             done = tracer(*words, "2", prefix=inside(f"cd {path.parent}; {waiting}; {go}"))
     assert (done.status, done.text.removeprefix("done\n"), done.err) == (0, ANSWER, "Attached 1 probe\n")
+
+
+def test_descendants_of_several_are_followed(backend: str, place: Place) -> None:
+    """2 and 3 are the first that the shell, which is 1, starts."""
+    path = place("family")
+    for name in ("go2", "go3"):
+        os.mkfifo(path.parent / name)
+    waiting = "".join(f"{path} {N} wait <go{number} >/dev/null & exec {number + 3}>go{number}; " for number in (2, 3))
+    attached = "until grep -qs Attached said; do sleep 0.05; done"
+    go = f'"$@" 2>said & {attached}; echo >&5; echo >&6; wait $!; status=$?; cat said >&2; exit $status'
+    program = f"usdt:{path}:family:hit {{ @[arg0] = count(); }}"
+    words = ("--backend", backend, "-f", "json", "--follow", "-e", program, "-p", "2,3")
+    with target(path, 3000):
+        done = tracer(*words, prefix=inside(f"cd {path.parent}; {waiting}{go}"))
+    assert (done.status, maps(done)["@"]) == (0, {str(kind): 2 * count for kind, count in HITS.items()})
+    assert done.err == "Attached 1 probe\n"
 
 
 def test_what_is_compiled_for_one_namespace_fits_another(place: Place, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_look_at_many_threads_is_short_and_each_sleep_is_told_once(
     place: Callable[[str], Path], tmp_path: Path
 ) -> None:
     with held_up(place("waits"), tmp_path) as (_, process):
-        patrol, told, longest = Patrol(None), [], 0.0
+        patrol, told, longest = Patrol(), [], 0.0
         end = time.monotonic() + 3
         while time.monotonic() < end:
             begun = time.thread_time()

@@ -126,8 +126,8 @@ def test_the_memory_of_other_processes_is_read_through_one_door() -> None:
             if isinstance(text, str) and MEMORY.fullmatch(text):
                 found.add((str(path.relative_to(ROOT)), text))
     own = ("resolve/symbols/modules.py", "/proc/self/mem")
-    parents = ("tracing/end_warnings.py", "psutil")  # asks who started whom, which is no memory
-    assert found == {("host/memory.py", "/mem"), own, parents}
+    users = ("target/chosen.py", "psutil")  # asks for users and beginnings, which is no memory
+    assert found == {("host/memory.py", "/mem"), own, users}
 
 
 def test_files_are_opened_through_one_door() -> None:

@@ -11,21 +11,22 @@ from tracer.api import events as events
 from tracer.api.running import Trace
 from tracer.errors import Diagnostic, Heard, Source, TracerError, UsageError
 from tracer.lang.config import KNOWN
-from tracer.probes.site import Target
 from tracer.render import notices as notices
-from tracer.tracing import Prepared, Request
+from tracer.tracing import Prepared, Request, Whom
 
 if TYPE_CHECKING:
     from tracer.resolve.listing import Listed
 
 
 def trace(
-    program: str, *args: str, pid: int | None = None, command: str | Sequence[str] | None = None,
-    follow: bool = False, backend: str | None = None, duration: float | None = None, max_rate: int | None = None,
-    config: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None,
+    program: str, *args: str, pid: Whom | None = None, command: str | Sequence[str] | None = None,
+    follow: bool = False, children: bool = False, backend: str | None = None, duration: float | None = None,
+    max_rate: int | None = None, config: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Trace:  # fmt: skip
-    """A trace of `program`, the text of one, whose `$1`, `$2`, … are `args`: of the process `pid`, of `command`, which
-    it starts, or of every process; with `follow` of what that starts too. Nothing is attached before it is entered.
+    """A trace of `program`, the text of one, whose `$1`, `$2`, … are `args`: of the process `pid` (its number, or its
+    exact name, or several of these), of `command`, which it starts, or of every process; with `follow` of what these
+    start too, with `children` of what descends from `pid` and runs now. Nothing is attached before it is entered.
 
     `backend`: "bcc" or "ftrace"; None chooses. `duration`: after so many seconds it ends. `max_rate`: an attach point
     with more hits a second is detached. `config` are settings as in the program's `config = { … }`, and over them;
@@ -37,7 +38,7 @@ def trace(
     from tracer.render.notices import Missing, Overhead
 
     asked = Request(
-        Source(program), args, pid, command, follow, backend, _settings(config), environment,
+        Source(program), args, pid, command, follow, children, backend, _settings(config), environment,
         max_rate=max_rate, duration_s=duration,
     )  # fmt: skip
     warnings: list[notices.Notice] = []
@@ -62,14 +63,15 @@ def check(program: str, *args: str, config: Mapping[str, Any] | None = None) -> 
     return [*(Diagnostic(line, severity="warning") for line in told), *found]
 
 
-def find_probes(pattern: str | os.PathLike[str], pid: int | None = None) -> list[Listed]:
+def find_probes(pattern: str | os.PathLike[str], pid: Whom | None = None) -> list[Listed]:
     """The probes of a file, or those that match an attach point whose parts may be left out at the end: `libc`,
-    `usdt:/usr/bin/python3.11:*`, `uprobe:libc:str*`. With `pid` a file is one that the process has mapped. Needs no
-    root. Raises `TracerError`.
+    `usdt:/usr/bin/python3.11:*`, `uprobe:libc:str*`. With `pid` a file is one that these processes have mapped. Needs
+    no root. Raises `TracerError`.
     """
     from tracer.resolve.listing import list_probes
 
-    return list(list_probes(os.fspath(pattern), Target(pid)))
+    with Prepared(Request(Source(""), pid=pid)) as prepared:
+        return list(list_probes(os.fspath(pattern), prepared.target))
 
 
 @contextmanager

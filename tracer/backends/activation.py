@@ -11,7 +11,7 @@ import json
 import os
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -105,9 +105,9 @@ class ActivatedSession:
         """
         if self._process is None:
             return 0  # it was stopped before
-        pid = self._target.pid
-        self.raised, refused = self._process.raise_all(pid, self._semaphores, self._wake())
-        self.activation = _said(pid, self.raised, refused)
+        pids = self._target.pids
+        self.raised, refused = self._process.raise_all(pids, self._semaphores, self._wake())
+        self.activation = _said(pids, self.raised, refused)
         return self.raised
 
     def detach(self) -> None:
@@ -133,10 +133,12 @@ class ActivatedSession:
             self._left = "the process that lowers semaphores has ended, or does not answer: they may stay raised"
 
 
-def _said(pid: int | None, raised: int, refused: list[tuple[int, str]]) -> str:
+def _said(pids: Sequence[int], raised: int, refused: list[tuple[int, str]]) -> str:
     """One line: in how many processes, and what is not seen."""
-    if pid is not None:
-        whom = f"process {pid}" if raised else f"no process: {pid} has not loaded the file"
+    if len(pids) == 1:
+        whom = f"process {pids[0]}" if raised else f"no process: {pids[0]} has not loaded the file"
+    elif pids:
+        whom = f"{raised} of {len(pids)} processes" if raised else "no process: none of them has loaded the file"
     else:
         whom = "1 process" if raised == 1 else f"{raised} processes"
     failed = "".join(f"; not in process {each}: {why}" for each, why in refused[:1])
@@ -158,15 +160,15 @@ class Process:
         self._asked = False
 
     def raise_all(
-        self, pid: int | None, semaphores: tuple[Semaphore, ...], wake: tuple[int, ...], copies: bool = False
+        self, pids: Sequence[int], semaphores: tuple[Semaphore, ...], wake: tuple[int, ...], copies: bool = False
     ) -> tuple[int, list[tuple[int, str]]]:
-        """In how many processes they are up, and which could not be written, with the reason. With `copies` only those
-        that the kernel leaves out.
+        """In how many processes, of these or (without any) of all, they are up, and which could not be written, with
+        the reason. With `copies` only those that the kernel leaves out.
         """
         self._asked = True
         rows = [[getattr(each, name) for name in names(each)] for each in semaphores]
         with suppress(BrokenPipeError), open(self._worker.to, "w", closefd=False) as requests:
-            requests.write(json.dumps([pid, rows, copies]) + "\n")
+            requests.write(json.dumps([[*pids], rows, copies]) + "\n")
         answer = self._answer(wake)
         if answer is None:
             self._patience_s = 0  # what it raises yet it lowers by itself

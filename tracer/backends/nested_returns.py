@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
@@ -60,8 +60,9 @@ def is_once(plan: Plan) -> bool:
 class Nested:
     """What a session asks at its end; made when it begins to attach."""
 
-    def __init__(self, pid: int | None) -> None:
-        self._pid = pid
+    def __init__(self, pids: Sequence[int]) -> None:
+        """`pids`: the traced processes, () where that may be any."""
+        self._pids = pids
         self._since = time.monotonic_ns()
         self._found: int | None = None
 
@@ -83,9 +84,9 @@ class Nested:
             return True
         since = self._since - _INTERVAL_NS - self._since // _DRIFT
         found = [process for moment, process in lines if moment >= since]
-        if self._pid is None or not own_numbers or len(found) >= _BURST:
+        if not self._pids or not own_numbers or len(found) >= _BURST:
             return bool(found)
-        return self._pid in found
+        return not {*self._pids}.isdisjoint(found)
 
 
 def _log() -> Iterator[tuple[int, int]]:

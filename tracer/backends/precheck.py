@@ -182,8 +182,8 @@ def refuse_emulated(plan: Plan, target: Target) -> None:
     else:
         who = f"{named(found.pid)} is {found.emulator} and reads {found.path}"
         remedy = "trace another process alone with -p PID, or wait until that one has ended"
-        if target.pid == found.pid:
-            remedy = "no probe is hit in it anyway"
+        if found.pid in target.fixed:
+            remedy = "no probe is hit in it anyway" + ("; leave it out of -p" if len(target.pids) > 1 else "")
     message = f"{who}: it translates code together with breakpoints in it, which end its program with SIGTRAP"
     sites = {site.path: probe for probe in plan.probes for variant in probe.variants for site in variant.sites}
     span = attach_points(sites[found.path].clause, plan.program.source)

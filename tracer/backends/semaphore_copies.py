@@ -70,9 +70,9 @@ class SemaphoreCopies:
         self._again: set[int] = set()
         self._missed: list[tuple[int, str]] = []
         self._records: MappingRecords | None = None
-        if target.pid is not None:
+        if target.pids:
             with suppress(OSError):
-                self._records = MappingRecords(target.pid, prompt=True)
+                self._records = MappingRecords(target.pids, prompt=True)
 
     @property
     def wake(self) -> tuple[int, ...]:
@@ -138,14 +138,17 @@ class SemaphoreCopies:
             process.lower_all()
 
     def _users(self) -> Iterable[int]:
-        return users(set(self._paths), self._target.pid)
+        if self._target.pids:
+            for each in self._target.pictures:
+                each.look_again()
+        return users(set(self._paths), self._target.pictures)
 
     def _raise(self, pid: int) -> None:
         if len(self._processes) < _MOST and unraised(pid, self._semaphores):
             with suppress(TracerError):  # what is not raised is told at the end
                 process = Process()
                 self._processes.append(process)
-                process.raise_all(pid, self._semaphores, (), copies=True)
+                process.raise_all([pid], self._semaphores, (), copies=True)
                 now = time.monotonic_ns()
                 for mapped, at in self._late.items():
                     if mapped[0] == pid and len(self._places[mapped]) > 1:

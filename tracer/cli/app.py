@@ -171,9 +171,6 @@ def _usage_error(fault: BaseException, words: Sequence[str]) -> UsageError:
     message = (describe() if describe is not None else str(fault)).rstrip(".")
     if "'-d'" in message and names_stage_of_bpftrace(words):
         help_line = "bpftrace's types is typed here, its codegen program, its dis bytecode; one stage at a time"
-    if "'-p'" in message and message.endswith(" int"):
-        word = message.split("'")[-2]
-        return UsageError(f"-p {word}: a process is named by its number", "pidof PROGRAM shows it")
     return UsageError(message[:1].lower() + message[1:], help_line)
 
 

@@ -12,6 +12,7 @@ import typer
 from tracer.cli.errors import diagnostics_text, printable
 from tracer.cli.options import (
     BackendName,
+    Children,
     DebugInfo,
     Expression,
     Included,
@@ -24,6 +25,7 @@ from tracer.cli.options import (
     look_for_debug_files_in,
     program_text,
     settings_of,
+    whom,
 )
 from tracer.errors import Source, UsageError
 
@@ -56,10 +58,14 @@ def command(
         bool, typer.Option("-v", "--verbose", help="Print what is known of each place, and its arguments.")
     ] = False,
     as_json: Json = False,
-    pid: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option("-p", "--pid", metavar="PID", help="Search the files that this process has mapped."),
+    pids: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            "-p", "--pid", metavar="PID|NAME[,…]", help="Search the files that these processes have mapped.",
+            show_default=False,
+        ),
     ] = None,
+    children: Children = False,
     child: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
@@ -79,20 +85,20 @@ def command(
     no_warnings: NoWarnings = False,
     backend: Annotated[BackendName, typer.Option("--backend", hidden=True)] = "auto",
 ) -> int:
-    """List the probes of a file or a process.
+    """List the probes of a file or of processes.
 
     With a program (-e, or its file), list the probes that it would attach.
 
-    With -p the files that the process has mapped are searched, and the pattern needs no path (usdt::*). uprobe:*:NAME
-    searches all that processes run. -v adds every site's address, function, source line and arguments, the parameters
-    of functions that debug information knows, and whether semaphores are on.
+    With -p the files that the processes have mapped are searched, and the pattern needs no path (usdt::*).
+    uprobe:*:NAME searches all that processes run. -v adds every site's address, function, source line and arguments,
+    the parameters of functions that debug information knows, and whether semaphores are on.
 
     --verify reads FILE with pyelftools too, and prints each difference. It ends with status 1 if there is any. It needs
     no root, and takes at most 20 seconds for each of: sections, segments, notes, symbols, line table, unwind rules,
     parameters.
     """
     if verify is not None:
-        if pattern is not None or expression is not None or pid is not None or child is not None:
+        if pattern is not None or expression is not None or pids or children or child is not None:
             raise UsageError("--verify takes one file, and nothing else to list")
         return _verify(verify)
     from tracer.probes.site import Target
@@ -100,11 +106,13 @@ def command(
 
     look_for_debug_files_in(debug_folders)
     target = Target()
-    if pid is not None or child is not None:
+    if pids or children or child is not None:
         from tracer.tracing import Prepared, Request
 
-        with Prepared(Request(Source(""), pid=pid, command=child), flags()) as prepared:
-            target = prepared.target  # it is there, and no thread: said in one line if not
+        with Prepared(Request(Source(""), pid=whom(pids), command=child, children=children), flags()) as prepared:
+            target = prepared.target  # they are there, and no threads: said in one line if not
+            if prepared.processes is not None and prepared.processes.chosen:
+                sys.stderr.write(f"tracer: {prepared.processes.chosen.replace('tracing', 'searching', 1)}\n")
     if expression is not None or (pattern is not None and _is_program(pattern)):
         from tracer import pipeline
 
@@ -189,7 +197,7 @@ def _is_program(name: str) -> bool:
 
 
 class Details:
-    """The lines below a probe; probes come file by file. With -p semaphores are those of that process."""
+    """The lines below a probe; probes come file by file. With -p semaphores are those of these processes."""
 
     _texts: SiteTexts
 
@@ -268,5 +276,5 @@ class Details:
             from tracer.host.file_users import uses_of
 
             path = os.path.abspath(self._path)
-            self._running = uses_of([path], self._target.pid)[path].own
+            self._running = uses_of([path], self._target.pictures)[path].own
         return self._running

@@ -34,11 +34,13 @@ else:
 
 # Typer reads these at run time and its older versions know no `X | None` there.
 Pids = Annotated[
-    Optional[list[int]],  # noqa: UP045 - see above
+    Optional[list[str]],  # noqa: UP045 - see above
     typer.Option(
-        "-p", "--pid", metavar="PID", help="Only this process, with all its threads; ends with it.", show_default=False
+        "-p", "--pid", metavar="PID|NAME[,…]", show_default=False,
+        help="Only these processes, with all their threads: numbers, or exact names; ends with the last.",
     ),
-]
+]  # fmt: skip
+Children = Annotated[bool, typer.Option("--children", help="With -p: also what descends from these and runs now.")]
 Words = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Argument(
@@ -71,7 +73,7 @@ Child = Annotated[
     ),
 ]
 Follow = Annotated[
-    bool, typer.Option("--follow", help="With -p or -c: also the processes that it starts, and theirs.")
+    bool, typer.Option("--follow", help="With -p or -c: also the processes that these start, and theirs.")
 ]
 Backend = Annotated[BackendName, typer.Option("--backend", help="Which backend to use.")]
 MaxProbes = Annotated[
@@ -117,6 +119,7 @@ class Asked:
     include_paths: IncludePaths = None
     debug_folders: DebugInfo = None
     pids: Pids = None
+    children: Children = False
     child: Child = None
     follow: Follow = False
     duration: Duration = None
@@ -179,7 +182,7 @@ class Asked:
         from tracer.tracing import Prepared, Request
 
         request = Request(
-            source, params, only_one(self.pids), self.child, self.follow,
+            source, params, whom(self.pids), self.child, self.follow, self.children,
             None if self.backend == "auto" else self.backend,
             settings_of(self.max_probes, self.unsafe_returns, self.unsafe), os.environ, self.by_hand,
             self.max_rate, not self.no_priority, seconds_of(self.duration), self.quiet, self.verbose,
@@ -209,14 +212,15 @@ def flags() -> "Named":
     """What the parts of a request are called here."""
     from tracer.tracing import Named
 
-    return Named("-p", "-c", "--follow", "--max-rate", "--duration")
+    return Named("-p", "-c", "--follow", "--children", "--max-rate", "--duration")
 
 
-def only_one(pids: Sequence[int] | None) -> int | None:
-    """The process of `-p`. Of several, bpftrace traces the last and says nothing."""
-    if pids is not None and len(pids) > 1:
-        raise UsageError("-p takes one process", "start one tracer for each, or write /pid == 1 || pid == 2/")
-    return pids[0] if pids else None
+def whom(pids: Sequence[str] | None) -> Sequence[str] | None:
+    """The processes of `-p`. Of several, bpftrace traces the last and says nothing."""
+    own = str(os.getpid())
+    if any(own in each.split(",") for each in pids or ()):
+        raise UsageError(f"-p {own} is tracer itself", "in a shell that execs tracer, $$ is tracer's own number")
+    return pids or None
 
 
 def seconds_of(duration: str | None) -> float | None:

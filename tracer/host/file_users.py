@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
-from tracer.host.maps import mappings, root
+from tracer.host.maps import Picture, root
 from tracer.host.stat import directory, facts_of, pids
 
 _DELETED = b" (deleted)"
@@ -35,8 +35,8 @@ class Uses:
     others: list[Other] = field(default_factory=list)
 
 
-def uses_of(paths: Iterable[str], pid: int | None = None) -> dict[str, Uses]:
-    """The users of each file, by the mappings of all processes, or of `pid` alone. Tracer itself and its workers are
+def uses_of(paths: Iterable[str], among: Sequence[Picture] = ()) -> dict[str, Uses]:
+    """The users of each file, by the mappings of all processes, or `among` some. Tracer itself and its workers are
     left out. A file that has gone has no users. Only root sees the mappings of other users' processes.
     """
     found = {path: Uses() for path in paths}
@@ -48,11 +48,12 @@ def uses_of(paths: Iterable[str], pid: int | None = None) -> dict[str, Uses]:
         except OSError:
             continue
         by_name.setdefault(_OTHER_ROOT.sub("", os.path.realpath(path)), []).append(path)
-    for number in [pid] if pid is not None else pids():
-        if number == os.getpid() or (pid is None and _is_ours(number)):
+    for process in among or map(Picture, pids()):
+        number = process.pid
+        if number == os.getpid() or (not among and _is_ours(number)):
             continue
         try:
-            every = mappings(number)
+            every = process.mappings
         except TracerError:
             continue
         code = {(each.file[1], each.path, each.deleted) for each in every if each.executable and each.file is not None}
@@ -94,7 +95,7 @@ def older_users(paths: Iterable[str]) -> dict[str, tuple[list[int], bool]]:
     return {path: (older, path in newer) for path, older in found.items()}
 
 
-def listed(processes: list[int]) -> str:
+def listed(processes: Sequence[int]) -> str:
     """`process 12 (ticker)`, `process 12 (ticker) and 2 more`."""
     rest = len(processes) - 1
     from tracer.host.named import named

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Set
+from collections.abc import Sequence, Set
+from contextlib import suppress
+from functools import cached_property
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
@@ -47,9 +49,13 @@ class Mapping:
 
 def mappings(pid: int) -> tuple[Mapping, ...]:
     """The memory map of a process, in order of address. Raises `TracerError`."""
+    return _parsed(_text_of(pid))
+
+
+def _text_of(pid: int) -> str:
     try:
         # An ended main thread has none; most that have none are threads of the kernel.
-        return _mappings(f"/proc/{pid}") or _mappings(directory(pid))
+        return _content(f"/proc/{pid}") or _content(directory(pid))
     except (FileNotFoundError, ProcessLookupError):
         raise gone(pid) from None
     except PermissionError:
@@ -60,24 +66,13 @@ def mappings(pid: int) -> tuple[Mapping, ...]:
         raise TracerError(f"{named(pid)}: tracer may not read its memory map", hint) from None
 
 
-def _mappings(directory: str) -> tuple[Mapping, ...]:
-    with open(f"{directory}/maps", encoding="utf-8", errors="surrogateescape") as lines:
-        return tuple(filter(None, map(_mapping, lines)))
+def _content(directory: str) -> str:
+    with open(f"{directory}/maps", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+        return file.read()
 
 
-def users(inodes: Set[int], pid: int | None = None) -> list[int]:
-    """The processes, or `pid` alone, that have one of these files mapped as code. Files are told apart by inode alone:
-    on btrfs and overlayfs the devices of stat(2) and maps differ. Only root sees other users' processes.
-    """
-    found = []
-    for number in [pid] if pid is not None else pids():
-        try:
-            every = mappings(number)
-        except TracerError:
-            continue
-        if any(each.executable and each.file is not None and each.file[1] in inodes for each in every):
-            found.append(number)
-    return found
+def _parsed(text: str) -> tuple[Mapping, ...]:
+    return tuple(filter(None, map(_mapping, text.split("\n"))))
 
 
 def _mapping(line: str) -> Mapping | None:
@@ -155,11 +150,63 @@ class MappedFile:
     deleted: bool = False
 
 
-def executable_files(pid: int) -> tuple[MappedFile, ...]:
-    """The files a process has mapped executable, in order of address; the program itself first."""
-    prefix, shown = root(pid), directory(pid)
+class Picture:
+    """What a process has mapped, and where its files are: read when it is first asked for, and then kept, so that all
+    who ask get the same answer. `look_again` is for those to whom it matters what has changed since.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._text = ""
+
+    @cached_property
+    def mappings(self) -> tuple[Mapping, ...]:
+        """Its memory map, in order of address. Raises `TracerError`."""
+        self._text = _text_of(self.pid)
+        return _parsed(self._text)
+
+    @cached_property
+    def root(self) -> str:
+        """The prefix of its paths: see `root`. Raises `TracerError`."""
+        return root(self.pid)
+
+    @cached_property
+    def files(self) -> tuple[MappedFile, ...]:
+        """The files mapped executable, in order of address; the program itself first. Raises `TracerError`."""
+        return _executable_files(self)
+
+    @property
+    def code_inodes(self) -> Set[int]:
+        """Those of the files mapped executable; none where that is not known."""
+        with suppress(TracerError):
+            return {each.file[1] for each in self.mappings if each.executable and each.file is not None}
+        return frozenset()
+
+    def look_again(self) -> None:
+        """What has changed since is found anew by the next who asks; most often that is nothing."""
+        if "mappings" not in self.__dict__:
+            return
+        kept = self.mappings
+        with suppress(TracerError):
+            text, prefix = _text_of(self.pid), root(self.pid)
+            if text == self._text and self.__dict__.get("root", prefix) == prefix:
+                return
+            kept, self._text = _parsed(text), text
+        self.__dict__ = {"pid": self.pid, "_text": self._text, "mappings": kept}
+
+
+def users(inodes: Set[int], among: Sequence[Picture] = ()) -> list[int]:
+    """The processes, of all or `among` some, that have one of these files mapped as code. Files are told apart by inode
+    alone: on btrfs and overlayfs the devices of stat(2) and maps differ. Only root sees other users' processes.
+    """
+    return [each.pid for each in among or map(Picture, pids()) if not inodes.isdisjoint(each.code_inodes)]
+
+
+def _executable_files(of: Picture) -> tuple[MappedFile, ...]:
+    pid, prefix = of.pid, of.root
+    shown = directory(pid)
     found: dict[tuple[str, int], MappedFile] = {}
-    for each in mappings(pid):
+    for each in of.mappings:
         if each.executable and each.file is not None and each.file not in found:
             path = path_of(pid, each, prefix)
             entry = f"{shown}/map_files/{each.key}"

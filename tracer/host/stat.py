@@ -7,6 +7,8 @@ flags and the exact start of a process. Its names may wait for a page of the pro
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
+from contextlib import suppress
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
@@ -15,15 +17,17 @@ ENDED = ("Z", "X")
 """The states of what has ended."""
 
 EXITING = 0x4  # PF_EXITING of linux/sched.h: it is about to
+OF_KERNEL = 0x0020_0000  # PF_KTHREAD: it runs no program at all
 _KILLED = 1 << 8  # the bit of SIGKILL
 
 
-def threads_of(pid: int) -> list[int]:
-    """The threads of a process, none where it has ended."""
-    try:
-        return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
-    except (FileNotFoundError, ProcessLookupError):
-        return []
+def threads_of(*processes: int) -> list[int]:
+    """The threads of some processes, none of one that has ended."""
+    found: list[int] = []
+    for pid in processes:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found += sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+    return found
 
 
 def directory(pid: int) -> str:
@@ -96,11 +100,14 @@ def pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def descendants(pid: int) -> list[int]:
-    """The processes that descend from one and run now. Tracer itself and what it has started are left out, and those
-    through which it descends from the process, as from a shell.
+def descendants(of: Collection[int]) -> list[int]:
+    """The processes that descend from some, are none of these, and run now. Tracer itself and what it has started are
+    left out, and those through which it descends from one, as from a shell. psutil tells the same of one process, in
+    twice the time.
     """
-    parents = {each: facts.parent for each in pids() if (facts := facts_of(each)) is not None}
+    every = {each: facts for each in pids() if (facts := facts_of(each)) is not None}
+    parents = {each: facts.parent for each, facts in every.items()}
+    ended = {each for each, facts in every.items() if facts.state in ENDED}
     above = os.getpid()
     own = {above}
     while (above := parents.get(above, 0)) and above not in own:
@@ -108,15 +115,15 @@ def descendants(pid: int) -> list[int]:
 
     def counts(each: int) -> bool:
         seen = {each}
-        if each in own:
+        if each in own or each in of:
             return False
-        while (above := parents.get(each, 0)) and above != pid and above not in seen:
+        while (above := parents.get(each, 0)) and above not in of and above not in seen:
             if above == os.getpid():
                 return False
             seen.add(each := above)
-        return above == pid
+        return above in of
 
-    return sorted(filter(counts, parents))
+    return sorted(each for each in filter(counts, parents) if each not in ended or has_others(each))
 
 
 def identity(pid: int) -> Process | None:

@@ -20,7 +20,7 @@ from tracer.kernel import perf
 
 _RING = 1 << 20
 _MOST_OTHERS = 1024
-"""Descriptors: of a process with more threads some are not recorded, and its mappings are read again when needed."""
+"""Descriptors: of processes with more threads some are not recorded, and their mappings are read again when needed."""
 _LARGE = 512  # bytes, which nearly all records stay below
 _WANTED = perf.MMAP | perf.MMAP2 | perf.COMM | perf.COMM_EXEC | perf.TASK | perf.SAMPLE_ID_ALL
 _WRITABLE, _EXECUTABLE = 2, 4  # PROT_WRITE, PROT_EXEC
@@ -70,9 +70,9 @@ Record = Mapped | Executed | Forked | Missed
 
 
 class MappingRecords:
-    """The records since it was opened, about one process and its descendants or about everybody."""
+    """The records since it was opened, about some processes and their descendants or (without any) about everybody."""
 
-    def __init__(self, pid: int | None, prompt: bool = False, size: int | None = None) -> None:
+    def __init__(self, pids: Sequence[int] = (), prompt: bool = False, size: int | None = None) -> None:
         """`prompt`: each record wakes whoever waits for the descriptors. `size`: bytes of each ring. Raises
         `OSError` where perf_event_open(2) does not allow it.
         """
@@ -82,7 +82,7 @@ class MappingRecords:
         try:
             cpus = perf.online_cpus()
             for cpu in cpus:
-                tasks = [-1] if pid is None else _tasks(pid)[: max(_MOST_OTHERS // len(cpus), 1)]
+                tasks = _tasks(pids)[: max(_MOST_OTHERS // len(cpus), 1)] if pids else [-1]
                 self._open(cpu, tasks, prompt, size or _RING)
         except OSError:
             self.close()
@@ -145,9 +145,9 @@ class MappingRecords:
         self._rings, self._others = [], []
 
 
-def _tasks(pid: int) -> list[int]:
-    """The threads, the main one first."""
-    return [pid, *(thread for thread in threads_of(pid) if thread != pid)]
+def _tasks(pids: Sequence[int]) -> list[int]:
+    """The threads, the main ones first."""
+    return [*pids, *(thread for thread in threads_of(*pids) if thread not in pids)]
 
 
 def _records(data: bytes) -> Iterator[tuple[int, Record]]:

@@ -17,10 +17,10 @@ class Findings:
     """
 
     def __init__(
-        self, plan: Plan, is_of_one: bool, max_rate: int | None, warn: Callable[[Diagnostic], None],
+        self, plan: Plan, is_of_some: bool, max_rate: int | None, warn: Callable[[Diagnostic], None],
         detached: Callable[[str, int, float, float, Sequence[str]], None],
     ) -> None:  # fmt: skip
-        self._plan, self._points, self._is_of_one, self._max_rate = plan, points(plan), is_of_one, max_rate
+        self._plan, self._points, self._is_of_some, self._max_rate = plan, points(plan), is_of_some, max_rate
         self._warn, self._detached = warn, detached
         self.guard = Guard(len(self._points), max_rate, self._tell)
         self.closing: list[Incomplete] = []
@@ -51,7 +51,7 @@ class Findings:
         named = "probes (@[probe]" if sites[0].kind == "usdt" else "functions (@[func]"
         several = len({site.probe for site in sites}) > 1
         fewer = f"name fewer {named} = count() shows which are hit), " if several else ""
-        one = "" if self._is_of_one else "trace one process (-p), "
+        one = "" if self._is_of_some else "trace one process (-p), "
         limit = "--max-rate N" if self._max_rate is None else "a lower --max-rate"
         ways = f"{fewer}{one}or let {limit} detach it" if fewer or one else f"{limit} detaches it"
         return f"a predicate does not help, it comes after the trap; {ways}"

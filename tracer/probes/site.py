@@ -6,11 +6,14 @@ which is what the kernel's uprobes take.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import TracerError
+
+if TYPE_CHECKING:
+    from tracer.host.maps import Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,22 +178,50 @@ class Site:
         return self.kind == "uretprobe"
 
 
-@dataclass(frozen=True, slots=True)
 class Target:
-    """The target of the trace: one process with all its threads, or every process that maps the file (`pid` None).
+    """The target of the trace: some processes with all their threads, or (without any) every process that maps the
+    file.
 
-    `-c` fills in `pid` once the child waits behind its pipe. Sites are resolved before that: `program` is then the file
-    that the child will run. With `follow` it is about the processes too that descend from it from now on.
+    `-c` is one process, once the child waits behind its pipe. Sites are resolved before that: `program` is then the
+    file that the child will run. With `follow` it is about the processes too that descend from them from now on.
     """
 
-    pid: int | None = None
-    program: str | None = None
-    follow: bool = False
+    __slots__ = ("_pictures", "follow", "pids", "program")
+
+    def __init__(self, pids: Iterable[int] = (), program: str | None = None, follow: bool = False) -> None:
+        self.pids = tuple(pids)
+        self.program = program
+        self.follow = follow
+        self._pictures: tuple[Picture, ...] | None = None
+
+    @property
+    def fixed(self) -> tuple[int, ...]:
+        """The processes, where no others will come to them; () where every process is traced, or some are followed."""
+        return () if self.follow else self.pids
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """What the processes have mapped: looked at once, until it is asked to be looked at again."""
+        if self._pictures is None:
+            if not self.pids:
+                return ()
+            from tracer.host.maps import Picture
+
+            self._pictures = tuple(map(Picture, self.pids))
+        return self._pictures
+
+    def pictures_now(self) -> tuple[Picture, ...]:
+        """The same as they are now, of those that are `fixed`: () where others are traced too."""
+        if self.follow:
+            return ()
+        for each in self.pictures:
+            each.look_again()
+        return self.pictures
 
     @property
     def child_pid(self) -> int:
         """`cpid`: that of the command of `-c`, 0 without one."""
-        return self.pid or 0 if self.program is not None else 0
+        return self.pids[0] if self.program is not None and self.pids else 0
 
 
 EVERY_PROCESS = Target()

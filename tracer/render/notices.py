@@ -55,6 +55,10 @@ class Attached(Notice):
         return f"Attached {counted(self.probes, 'probe')}"
 
 
+class Chosen(Said):
+    """Which processes are traced, where a name or their descendants were asked for."""
+
+
 class PassedOver(Said):
     """Why a backend that would come first does not run the program."""
 
@@ -65,15 +69,17 @@ class Raised(Said):
 
 @dataclass(frozen=True, slots=True)
 class NotFollowed(Notice):
-    """Descendants of the process that had been started before they could be followed."""
+    """Descendants of the processes that had been started before they could be followed."""
 
-    pid: int
+    pids: tuple[int, ...]
     descendants: tuple[int, ...]
 
     def __str__(self) -> str:
         its, run = ("descendant", "runs") if len(self.descendants) == 1 else ("descendants", "run")
-        whom = f"its {its} {_numbers(self.descendants)}, which {run} already"
-        return f"--follow traces what process {self.pid} starts from now on, not {whom}"
+        one = len(self.pids) == 1
+        who = f"process {self.pids[0]} starts" if one else f"these {len(self.pids)} processes start"
+        whom = f"{'its' if one else 'their'} {its} {_numbers(self.descendants)}, which {run} already"
+        return f"--follow traces what {who} from now on, not {whom}: --children traces those too"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 
 from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import Fault, TracerError, printable
-from tracer.host.maps import root, within
+from tracer.host.maps import within
 from tracer.lang.syntax.attach import read, refusal, scan
 from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
 from tracer.probes.registry import KINDS, SPELLINGS
-from tracer.probes.site import EVERY_PROCESS, ArgSpec, NothingThere, Site, TailPlace, Target, Unreadable, fail_alike
+from tracer.probes.site import ArgSpec, NothingThere, Site, TailPlace, Target, Unreadable, fail_alike
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.layout import PF_X
 from tracer.resolve.elf.symbol_table import Function
@@ -218,13 +218,14 @@ def _files(wanted: _Pattern, target: Target) -> tuple[Found, ...]:
     process, where a function is named, all that processes run.
     """
     path = wanted.path
-    if path == "*" and target == EVERY_PROCESS and (wanted.name != "*" or wanted.kinds == _WITH_PROVIDER):
+    is_of_all = not target.pids and target.program is None
+    if path == "*" and is_of_all and (wanted.name != "*" or wanted.kinds == _WITH_PROVIDER):
         from tracer.resolve.files.build_ids import running_files
 
         return tuple(Found(each, each, sure=False) for each in sorted(running_files(target)))
     if path is not None and ("/" in path or path in (".", "..")):
-        prefix = root(target.pid) if target.pid is not None else ""
-        if is_directory(within(prefix, os.path.abspath(path))):
+        roots = {each.root for each in target.pictures} or {""}
+        if any(is_directory(within(prefix, os.path.abspath(path))) for prefix in roots):
             return files_below(path, target)
     return find_files(path, target)
 
@@ -318,7 +319,7 @@ def _function_lines(wanted: _Pattern, binary: Binary, target: Target, left_out: 
 
 
 def _matching(wanted: _Pattern, binary: Binary, target: Target, left_out: list[str] | None) -> tuple[Function, ...]:
-    functions = find_functions(binary, wanted.name, wanted.kinds[-1], wanted.cpp, target.pid, left_out)
+    functions = find_functions(binary, wanted.name, wanted.kinds[-1], wanted.cpp, target.pictures, left_out)
     if not functions:
         raise not_found(binary, wanted.name)
     return functions

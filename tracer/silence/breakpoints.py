@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from tracer.host.file_users import listed, uses_of
+from tracer.host.maps import Picture
 from tracer.host.stat import facts_of, pids
 from tracer.kernel.trials.instructions import Spot, place_of
 from tracer.kernel.workers.set_again import Place, set_again
@@ -35,7 +36,7 @@ class Breakpoints:
     """
 
     def __init__(self, target: Target) -> None:
-        self._pid = None if target.follow else target.pid
+        self._target = target
         self.noted: dict[Spot, dict[int, State]] = {}
         self._names: dict[int, str] = {}
         self._tried: set[Place] = set()
@@ -94,11 +95,11 @@ class Breakpoints:
     def note(self, sites: Sequence[Site]) -> list[Place]:
         """Notes what is so at some sites in the processes that run their files; returns where a breakpoint is gone."""
         sites = sites[:_FEW]
-        uses = uses_of({site.path for site in sites}, self._pid)
+        uses = uses_of({site.path for site in sites}, self._target.pictures_now())
         users = {pid for site in sites for pid in uses[site.path].own[:_FEW]}
         lacking = []
         for pid in sorted(users):
-            for site, state in zip(sites, states(pid, sites), strict=True):
+            for site, state in zip(sites, states(Picture(pid), sites), strict=True):
                 if state is None:
                     continue
                 self.noted.setdefault(place_of(site), {})[pid] = state

@@ -1,9 +1,9 @@
-"""What a traced process had mapped, told after it has ended, from the kernel's records (`kernel.mapping_records`)."""
+"""What traced processes had mapped, told after their end, from the kernel's records (`kernel.mapping_records`)."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from tracer.errors import TracerError
 from tracer.host.maps import Mapping, mappings
@@ -16,21 +16,16 @@ _MOST = 4096
 
 
 class History:
-    """One process, since its last exec. It is `complete` where no record was lost."""
+    """Some processes, each since its last exec. It is `complete` where no record was lost."""
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
+    def __init__(self, pids: Sequence[int]) -> None:
         self.complete = True
-        self.made_code = False
-        """Whether memory of its own became executable."""
-        self._files: list[Mapping] = []
-        self._over: list[Mapping] = []
+        self._images = {pid: _Image(pid) for pid in pids}
         self._records: MappingRecords | None = None
         try:
-            self._records = MappingRecords(pid, size=_RING)
-            for each in mappings(pid):
-                if each.executable:
-                    self._add(each)
+            self._records = MappingRecords(pids, size=_RING)
+            for image in self._images.values():
+                image.begin()
         except (OSError, TracerError):
             self.complete = False
 
@@ -41,12 +36,12 @@ class History:
         for record in self._records.take():
             if isinstance(record, Missed):
                 self.complete = False
-            elif record.pid != self._pid:
+            elif (image := self._images.get(record.pid)) is None:
                 continue
             elif isinstance(record, Executed):
-                self._files, self._over, self.made_code = [], [], False
+                image.execed()
             elif isinstance(record, Mapped):
-                self._add(record.mapping)
+                image.add(record.mapping)
 
     def close(self) -> None:
         """Ends the recording."""
@@ -55,67 +50,98 @@ class History:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the process has not ended."""
-        return os.path.exists(f"{directory(self._pid)}/exe")
+        """Whether one of the processes has not ended."""
+        return any(os.path.exists(f"{directory(pid)}/exe") for pid in self._images)
+
+    @property
+    def made_code(self) -> bool:
+        """Whether memory of its own became executable in one of them."""
+        return any(each.made_code for each in self._images.values())
 
     @property
     def program(self) -> str:
-        """The path of the program; "" where that is not known."""
-        return self._files[0].path if self._files else ""
+        """The path of the program, of several processes that of the first; "" where that is not known."""
+        return next((each.files[0].path for each in self._images.values() if each.files), "")
 
     @property
     def paths(self) -> list[str]:
-        """The files whose code it mapped, itself first."""
-        return [*dict.fromkeys(each.path for each in self._files)]
+        """The files whose code was mapped, the program first."""
+        return [*dict.fromkeys(each.path for image in self._images.values() for each in image.files)]
 
     def loaded(self, paths: Iterable[str]) -> bool:
-        """Whether it mapped one of these files, or may have: they are told by their inodes."""
-        return not self.complete or not self._inodes or self.saw(paths)
+        """Whether one of these files was mapped, or may have been: they are told by their inodes."""
+        return not self.complete or not all(each.inodes for each in self._images.values()) or self.saw(paths)
 
     def saw(self, paths: Iterable[str]) -> bool:
-        """Whether it is known to have mapped one of these files, as its program after an exec perhaps."""
-        return not self._inodes.isdisjoint(map(_inode, paths))
-
-    @property
-    def _inodes(self) -> set[int]:
-        return {each.file[1] for each in self._files if each.file is not None}
+        """Whether one of these files is known to have been mapped, as a program after an exec perhaps."""
+        wanted = {*map(_inode, paths)}
+        return any(not each.inodes.isdisjoint(wanted) for each in self._images.values())
 
     @property
     def changed(self) -> bool:
-        """Whether anything was mapped over the program, or its code made something else."""
-        return bool(self._over)
+        """Whether anything was mapped over a program, or its code made something else."""
+        return any(each.over for each in self._images.values())
 
     def moved(self, sites: Iterable[Site]) -> bool:
-        """Whether one of these sites was in the program, and other memory came to stand there."""
+        """Whether one of these sites was in a program, and other memory came to stand there."""
         return any(each.file is None for each in self._at(sites))
 
     def rewrote(self, sites: Iterable[Site]) -> bool:
-        """Whether one of these sites was in code of the program that it made writable."""
+        """Whether one of these sites was in code of a program that it made writable."""
         return any(each.file is not None and "w" in each.permissions for each in self._at(sites))
 
     def _at(self, sites: Iterable[Site]) -> list[Mapping]:
-        found = []
-        for site in sites:
-            for own in self._files:
-                if own.path != self.program or own.file is None or own.file[1] != site.identity.inode:
-                    continue
-                if own.offset <= site.offset < own.offset + own.end - own.start:
-                    address = own.start + site.offset - own.offset
-                    found += [each for each in self._over if each.start <= address < each.end]
-        return found
+        return [found for site in sites for each in self._images.values() for found in each.over_site(site)]
 
-    def _add(self, mapping: Mapping) -> None:
+
+class _Image:
+    """What one process has mapped since its last exec: `files`, and what came to lie `over` its program. `made_code`:
+    memory of its own became executable.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.execed()
+
+    def begin(self) -> None:
+        """Takes what is mapped now. Raises `TracerError`."""
+        for each in mappings(self._pid):
+            if each.executable:
+                self.add(each)
+
+    def execed(self) -> None:
+        """Another program begins."""
+        self.made_code = False
+        self.files: list[Mapping] = []
+        self.over: list[Mapping] = []
+
+    @property
+    def inodes(self) -> set[int]:
+        """Those of the files."""
+        return {each.file[1] for each in self.files if each.file is not None}
+
+    def over_site(self, site: Site) -> Iterator[Mapping]:
+        """What came to lie over a site of the program."""
+        for own in self.files:
+            if own.path != self.files[0].path or own.file is None or own.file[1] != site.identity.inode:
+                continue
+            if own.offset <= site.offset < own.offset + own.end - own.start:
+                address = own.start + site.offset - own.offset
+                yield from (each for each in self.over if each.start <= address < each.end)
+
+    def add(self, mapping: Mapping) -> None:
+        """Something was mapped that can be executed."""
         if mapping.path.startswith("["):
             return
         self.made_code = self.made_code or mapping.file is None
         # A library may leave, and others may use its addresses; the program stays.
-        first = self._files[0] if self._files else None
-        own = [each for each in self._files if first is not None and each.file == first.file]
+        first = self.files[0] if self.files else None
+        own = [each for each in self.files if first is not None and each.file == first.file]
         if any(mapping.start < each.end and each.start < mapping.end for each in own):
-            if len(self._over) < _MOST:
-                self._over.append(mapping)
-        elif mapping.file is not None and len(self._files) < _MOST:
-            self._files.append(mapping)
+            if len(self.over) < _MOST:
+                self.over.append(mapping)
+        elif mapping.file is not None and len(self.files) < _MOST:
+            self.files.append(mapping)
 
 
 def _inode(path: str) -> int:

@@ -40,7 +40,7 @@ def semaphore_values(every: Iterable[Site], target: Target) -> dict[Spot, list[t
     from tracer.kernel.workers.semaphores import Semaphore, values_of
 
     sites = [site for site in every if site.semaphore_address is not None][:_FEW]
-    uses = uses_of({site.path for site in sites}, None if target.follow else target.pid)
+    uses = uses_of({site.path for site in sites}, target.pictures_now())
     found: dict[Spot, list[tuple[int, list[int]]]] = {}
     for site in sites:
         file, address = site.identity, site.semaphore_address
@@ -54,8 +54,8 @@ def semaphore_values(every: Iterable[Site], target: Target) -> dict[Spot, list[t
 
 class Reasons:
     """The reasons for one trace, as it is now. `refused` are the sites that the kernel does not probe, `values` what
-    semaphores said while they were attached, `breakpoints` what became of these, and `history` what the one process
-    that is traced has mapped.
+    semaphores said while they were attached, `breakpoints` what became of these, and `history` what the processes
+    that are traced have mapped.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Reasons:
         if self._history.moved(sites):
             from tracer.silence.breakpoints import MOVED
 
-            return f"{self._name} {MOVED}"
+            return f"one of {self._name} {MOVED}" if self._are_several else f"{self._name} {MOVED}"
         return None
 
     def known_of(self, number: int, unhit: Sequence[Site], all: bool) -> tuple[list[Site], dict[str, list[Site]]]:
@@ -129,19 +129,25 @@ class Reasons:
 
     @cached_property
     def _uses(self) -> dict[str, Uses]:
-        pid = None if self._target.follow else self._target.pid
-        return uses_of({site.path for point in self._points for site in point.sites}, pid)
+        paths = {site.path for point in self._points for site in point.sites}
+        return uses_of(paths, self._target.pictures_now())
 
     @property
     def _ended(self) -> bool:
         from tracer.host.stat import directory
 
-        pid = self._target.pid
-        return pid is not None and not self._target.follow and not os.path.exists(f"{directory(pid)}/exe")
+        fixed = self._target.fixed
+        return bool(fixed) and not any(os.path.exists(f"{directory(pid)}/exe") for pid in fixed)
+
+    @property
+    def _are_several(self) -> bool:
+        return len(self._target.fixed) > 1
 
     @property
     def _name(self) -> str:
         """What the one process that is traced, and has ended, ran last; its first program as the user named it."""
+        if self._are_several:
+            return f"the {len(self._target.pids)} processes"
         ran, named = self._history.program if self._history is not None else "", self._target.program or ""
         return os.path.basename(named if os.path.realpath(named) == ran else ran or named) or "the process"
 
@@ -169,20 +175,20 @@ class Reasons:
             if replaced := self._uses[path].others:
                 return _another(path, replaced)
         shown = ", ".join(paths)
-        if target.pid is None or target.follow:
+        if not target.fixed:
             return f"no process that runs now has loaded {shown}"
-        from tracer.host.named import named
-
-        return f"{named(target.pid)} has not loaded {shown}"
+        return f"{listed(target.fixed)} {'has' if len(target.fixed) == 1 else 'have'} not loaded {shown}"
 
     def _not_called(self, point: Point, paths: Sequence[str]) -> str:
         did_not = "did not call it" if all(_is_entry(site) for site in point.sites) else "did not run the code there"
         if len(point.sites) > 1:
             did_not = "did not run the code there"
         if self._ended:
+            ended = "have ended" if self._are_several else "has ended"
             if self._history is not None and self._history.rewrote(point.sites):
-                return f"{self._name} {did_not}, or wrote other code over it (it made its code writable), and has ended"
-            return f"{self._name} {did_not}, and has ended"
+                its = "one made its" if self._are_several else "it made its"
+                return f"{self._name} {did_not}, or wrote other code over it ({its} code writable), and {ended}"
+            return f"{self._name} {did_not}, and {ended}"
         users = sorted({pid for path in paths for pid in self._uses[path].own})
         names = ", ".join(paths) if len(paths) == 1 else f"{len(paths)} files"
         verb = "has" if len(users) == 1 else "have"

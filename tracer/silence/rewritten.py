@@ -1,6 +1,10 @@
-"""Refuses places where the process of `-p` has other code than its file: there the kernel would execute the file's."""
+"""Refuses places where a process of `-p` has other code than its file: there the kernel would execute the file's."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import TYPE_CHECKING
 
 from tracer.errors import Diagnostic, ProgramError
 from tracer.host.named import named
@@ -8,21 +12,25 @@ from tracer.plan.model import Plan
 from tracer.plan.points import points
 from tracer.resolve.sites.in_memory import states
 
+if TYPE_CHECKING:
+    from tracer.host.maps import Picture
+
 _MOST = 4096
 
 
-def refuse_rewritten(plan: Plan, pid: int) -> None:
+def refuse_rewritten(plan: Plan, processes: Sequence[Picture]) -> None:
     """Raises `ProgramError` under the attach points in question; a pattern of more places is not looked at."""
     if len(plan.sites) > _MOST:
         return
     errors = []
-    for point in points(plan):
-        found = [site for site, state in zip(point.sites, states(pid, point.sites), strict=True) if state == "patched"]
+    for point, process in product(points(plan), processes):
+        looked_at = zip(point.sites, states(process, point.sites), strict=True)
+        found = [site for site, state in looked_at if state == "patched"]
         if found:
             errors.append(
                 Diagnostic(
-                    f"{named(pid)} has written other code over {found[0].probe}, as XRay and live patching do: a probe"
-                    " would execute the instruction of the file there",
+                    f"{named(process.pid)} has written other code over {found[0].probe}, as XRay and live patching do:"
+                    " a probe would execute the instruction of the file there",
                     point.span,
                     "probe a function that it calls",
                 )

@@ -92,10 +92,10 @@ class Silence:
         """Everything is attached from now on."""
         self._begun = time.monotonic()
         self._due = self._begun + PATIENCE_S
-        if self._target.pid is not None and not self._target.follow:
+        if self._target.fixed:
             from tracer.silence.history import History
 
-            self._history = History(self._target.pid)
+            self._history = History(self._target.fixed)
             self._early = self._begun + _FIRST_S
             if self._target.program is None:
                 self._set_again(range(len(self._of_probes())), at_once=True)
@@ -258,13 +258,13 @@ class Silence:
             if number in silent or number in self._session.gone or not point.sites:
                 continue
             if (reason := self._at_end.unseen(point.sites)) is not None:
-                yield CallsMissed(point.text, -1 if self._target.pid is None else self._hits[number], reason)
+                yield CallsMissed(point.text, self._hits[number] if self._target.pids else -1, reason)
 
     def _of_copied_files(self, silent: Collection[int]) -> list[int]:
         """The other attach points of files that a process may run as they were before an overlay copied them."""
         from tracer.silence.breakpoints import copied_lately
 
-        if self._target.pid is not None:
+        if self._target.pids:
             return []
         copied = copied_lately({site.path for site in self._plan.sites})
         every = enumerate(self._of_probes() if copied else ())

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.host.maps import mappings
+from tracer.host.maps import Picture
 from tracer.host.stat import directory, pids
 from tracer.probes.site import Target
 
@@ -40,13 +40,14 @@ def emulated(files: Mapping[int, str], target: Target) -> Emulated | None:
     if target.program is not None and (emulator := _emulator(os.path.realpath(target.program))) is not None:
         return Emulated(next(iter(files.values())), emulator, None)
     # Who follows a process has its probes everywhere.
-    for number in pids() if target.pid is None or target.follow else [target.pid]:
+    for process in target.pictures_now() or map(Picture, pids()):
+        number = process.pid
         try:
             emulator = _emulator(os.readlink(f"{directory(number)}/exe"))
             if emulator is None:
                 continue
             # QEMU does not map code to be executed.
-            mapped = {each.file[1] for each in mappings(number) if each.file is not None}
+            mapped = {each.file[1] for each in process.mappings if each.file is not None}
         except (OSError, TracerError):
             continue
         for inode in mapped & files.keys():

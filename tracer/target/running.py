@@ -1,15 +1,15 @@
-"""The process of `-p`: already running, not ours, and the trace ends with it."""
+"""The processes of `-p`: already running, not ours, and the trace ends with the last of them."""
 
 from __future__ import annotations
 
 import os
+import select
+from collections.abc import Iterable, Sequence
 
-from tracer.errors import TracerError
-from tracer.host.named import named
+from tracer.errors import TracerError, UsageError, printable
+from tracer.host.named import named, of_kernel, zombie
 from tracer.host.polling import readable
-from tracer.host.stat import ENDED, check_numbers, facts_of, has_others, status_of
-
-_OF_KERNEL = 0x0020_0000  # PF_KTHREAD of linux/sched.h: it runs no program at all
+from tracer.host.stat import ENDED, OF_KERNEL, check_numbers, descendants, facts_of, has_others, status_of
 
 
 class RunningProcess:
@@ -20,13 +20,13 @@ class RunningProcess:
         self.pid = pid
         check_numbers()
         group = _thread_group(pid)
+        facts = facts_of(pid)
         if group is None:
-            raise _ended(pid)
+            raise zombie(pid) if facts is not None else _ended(pid)
         if group != pid:
             raise TracerError(f"{pid} is a thread of {named(group)}", f"-p {group} traces all its threads")
-        facts = facts_of(pid)
-        if facts is not None and facts.flags & _OF_KERNEL:
-            raise TracerError(f"{pid} is a thread of the kernel", "only user programs have probes that can be traced")
+        if facts is not None and facts.flags & OF_KERNEL:
+            raise of_kernel(str(pid))
         try:
             self.pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
@@ -51,6 +51,103 @@ class RunningProcess:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+class RunningProcesses:
+    """Those of one trace. `chosen` says which they are, where the user did not give their numbers. `pidfd` becomes
+    readable when one of them has ended, until `ended` has been asked; -1 where the kernel does not tell.
+    """
+
+    def __init__(self, each: Sequence[RunningProcess], chosen: str = "") -> None:
+        """At least one, which are closed with it."""
+        self.chosen = chosen
+        self.each = self._left = each
+        self.pidfd = each[0].pidfd
+        self._epoll: select.epoll | None = None
+        if len(each) > 1 and self.pidfd >= 0:
+            self._epoll = select.epoll()
+            for process in each:
+                self._epoll.register(process.pidfd, select.EPOLLIN)
+            self.pidfd = self._epoll.fileno()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Their numbers."""
+        return tuple([process.pid for process in self.each])
+
+    def ended(self) -> bool:
+        """Whether the last has ended."""
+        left = []
+        for process in self._left:
+            if not process.ended():
+                left.append(process)
+            elif self._epoll is not None:
+                self._epoll.unregister(process.pidfd)
+        self._left = left
+        return not left
+
+    def close(self) -> None:
+        """Lets go of them; a second call does nothing."""
+        if self._epoll is not None:
+            self._epoll.close()
+        for process in self.each:
+            process.close()
+
+    def __enter__(self) -> RunningProcesses:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def processes_of(asked: Sequence[int | str], children: bool = False, named: str = "-p") -> RunningProcesses:
+    """The processes of numbers and names, each once, and with `children` what descends from them and runs now. A text
+    may hold several between commas. They are held until closed. `named` is what the user calls this. Raises
+    `TracerError`.
+    """
+    words = [word for each in asked for word in str(each).split(",")]
+    for word in words or ("",):
+        if not word or (word.startswith("-") and not word[1:].isdecimal()):  # an option
+            raise UsageError(f"{named} {printable(','.join(words))}: a number or a name is missing")
+        if word.lstrip("-+").isdecimal() and int(word) <= 0:
+            raise UsageError(f"{named} {word}: a process number is positive")
+    held: dict[int, RunningProcess] = {}
+    try:
+        for word in words:
+            if word.lstrip("-+").isdecimal():
+                _hold(held, [int(word)], sure=True)
+                continue
+            from tracer.target import chosen
+
+            if not _hold(held, chosen.of_name(word), sure=False):
+                raise chosen.nobody(word)
+        numbers = len(held)
+        if children:
+            _hold(held, descendants(held), sure=False)
+        said = ""
+        if len(held) > numbers or not all([word.lstrip("-+").isdecimal() for word in words]):
+            from tracer.target import chosen
+
+            said = chosen.said([*held])
+        return RunningProcesses([*held.values()], said)
+    except BaseException:
+        for process in held.values():
+            process.close()
+        raise
+
+
+def _hold(held: dict[int, RunningProcess], found: Iterable[int], sure: bool) -> bool:
+    """Whether any is held. One that has ended since it was found is left out, unless the user was `sure` of it."""
+    some = False
+    for pid in found:
+        try:
+            if pid not in held:
+                held[pid] = RunningProcess(pid)
+            some = True
+        except TracerError:
+            if sure:
+                raise
+    return some
 
 
 def _ended(pid: int) -> TracerError:

@@ -9,12 +9,15 @@ from tracer.choices import BACKENDS
 from tracer.dataclass import dataclass, field, replace
 from tracer.errors import Source, UsageError
 
+Whom = int | str | Sequence[int | str]
+"""The number of a process, its exact name, or several of these; in a text they may stand between commas."""
+
 if TYPE_CHECKING:
     from tracer.backends.choose import Activation
     from tracer.errors import Diagnostic
     from tracer.pipeline import Compiled
     from tracer.plan.model import Plan
-    from tracer.target.running import RunningProcess
+    from tracer.target.running import RunningProcesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,7 @@ class Named:
     pid: str = "pid"
     command: str = "command"
     follow: str = "follow"
+    children: str = "children"
     max_rate: str = "max_rate"
     duration: str = "duration"
 
@@ -33,8 +37,9 @@ PARAMETERS = Named()
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked: a program with its parameters, and whom to trace: the process `pid`, or the `command` (a shell's
-    words, or each by itself), or everybody; with `follow` what it starts too. `settings` are as in the program's
+    """What is asked: a program with its parameters, and whom to trace: the processes `pid`, or the `command` (a
+    shell's words, or each by itself), or everybody; with `follow` what these start too, with `children` what descends
+    from `pid` and runs now. `settings` are as in the program's
     `config`, and before it; `environment` is where BPFTRACE_MAX_STRLEN and its kin are looked for.
 
     `backend`: None chooses. `activation`: the user wants semaphores raised by tracer. `max_rate` is the most hits a
@@ -44,9 +49,10 @@ class Request:
 
     source: Source
     params: Sequence[str] = ()
-    pid: int | None = None
+    pid: Whom | None = None
     command: str | Sequence[str] | None = None
     follow: bool = False
+    children: bool = False
     backend: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] | None = None
@@ -59,7 +65,7 @@ class Request:
 
     def check(self, named: Named) -> None:
         """Raises `UsageError` for what cannot be asked, in the caller's words."""
-        check_whom(named, self.pid, self.command is not None, self.follow)
+        check_whom(named, self.pid, self.command is not None, self.follow, self.children)
         if self.max_rate is not None and self.max_rate <= 0:
             raise UsageError(f"{named.max_rate} {self.max_rate}: a limit is positive", "it counts hits a second")
         if self.duration_s is not None and not self.duration_s > 0:
@@ -67,8 +73,8 @@ class Request:
 
 
 class Prepared:
-    """A request whose process is held, so that its number cannot become another's, and whose command is found: what it
-    comes to. `argv` are the words of the command. A context manager, which lets go of the process.
+    """A request whose processes are held, so that their numbers cannot become others', and whose command is found:
+    what it comes to. `argv` are the words of the command. A context manager, which lets go of the processes.
     """
 
     compiled: Compiled
@@ -82,12 +88,13 @@ class Prepared:
             raise UsageError(f"no backend {request.backend}", f"there are {', '.join(BACKENDS)}")
         self.request = request
         self.argv, path = _found(request.command)
-        self.process: RunningProcess | None = None
+        self.processes: RunningProcesses | None = None
         if request.pid is not None:
-            from tracer.target.running import RunningProcess
+            from tracer.target.running import processes_of
 
-            self.process = RunningProcess(request.pid)
-        self.target = Target(request.pid, path, request.follow)
+            asked = (request.pid,) if isinstance(request.pid, int | str) else request.pid
+            self.processes = processes_of(asked, request.children, named.pid)
+        self.target = Target(() if self.processes is None else self.processes.pids, path, request.follow)
 
     def compile(
         self, planned: Callable[[Plan, Sequence[Diagnostic]], object] = lambda plan, warnings: None,
@@ -123,9 +130,9 @@ class Prepared:
         return Activation.of(self.argv is not None, asked.follow, asked.activation)
 
     def close(self) -> None:
-        """Lets go of the process."""
-        if self.process is not None:
-            self.process.close()
+        """Lets go of the processes."""
+        if self.processes is not None:
+            self.processes.close()
 
     def __enter__(self) -> Prepared:
         return self
@@ -134,10 +141,8 @@ class Prepared:
         self.close()
 
 
-def check_whom(named: Named, pid: int | None, has_command: bool, follow: bool) -> None:
+def check_whom(named: Named, pid: Whom | None, has_command: bool, follow: bool, children: bool) -> None:
     """Raises `UsageError` where it is not one whom to trace."""
-    if pid is not None and pid <= 0:
-        raise UsageError(f"{named.pid} {pid}: a process number is positive")
     if pid is not None and has_command:
         raise UsageError(
             f"{named.pid} and {named.command} cannot be used together",
@@ -146,6 +151,12 @@ def check_whom(named: Named, pid: int | None, has_command: bool, follow: bool) -
     if follow and pid is None and not has_command:
         raise UsageError(
             f"{named.follow} needs {named.pid} or {named.command}", "without them every process is traced already"
+        )
+    if children and pid is None:
+        of_command = f"{named.follow} traces what {named.command} starts"
+        raise UsageError(
+            f"{named.children} needs {named.pid}",
+            of_command if has_command else "without it every process is traced already",
         )
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from tracer.render.notices import Lost, NotFollowed, OlderFile
+from tracer.render.notices import Lost, OlderFile
 
 if TYPE_CHECKING:
     from tracer.plan.model import Plan
@@ -57,19 +56,6 @@ def lost(plan: Plan, loss: Loss, backend: str | None = None) -> Lost:
     """What was lost, for people."""
     # Its exit() is found in the events; that of bcc is a flag in the kernel, which nothing can lose.
     return Lost(loss, plan.program, backend == "ftrace" and bool(loss.events) and _says_exit(plan))
-
-
-def not_followed(pid: int) -> Iterator[NotFollowed]:
-    """The processes that a running process had started before it was followed; nothing without any. Tracer itself and
-    what it has started are left out, and those through which it descends from the process, as from a shell.
-    """
-    import psutil  # 30 ms, which only who follows a running process pays
-
-    with suppress(psutil.Error):  # it has ended
-        tracer = psutil.Process()
-        own = {tracer, *tracer.parents(), *tracer.children(recursive=True)}
-        if found := sorted(each.pid for each in psutil.Process(pid).children(recursive=True) if each not in own):
-            yield NotFollowed(pid, tuple(found))
 
 
 def _says_exit(plan: Plan) -> bool:

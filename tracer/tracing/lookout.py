@@ -35,12 +35,12 @@ class Lookout:
         self._tell = tell
         self._beside = Beside(tell)
         self._older: OlderFiles | None = None
-        if target.pid is None:
+        if not target.pids:
             from tracer.tracing.end_warnings import OlderFiles
 
             self._older = OlderFiles({site.path for site in plan.sites}, tell)
-        is_of_one = target.pid is not None
-        self._findings = Findings(plan, is_of_one, request.max_rate, self._overhead, results.detached)
+        is_of_some = bool(target.pids)
+        self._findings = Findings(plan, is_of_some, request.max_rate, self._overhead, results.detached)
         self.guard = self._findings.guard
         self._silence = Silence(plan, target, session, tell, request.verbose, request.quiet)
         stack.callback(self._silence.close)

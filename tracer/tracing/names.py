@@ -205,14 +205,15 @@ class Names:
         try:
             # Of a process that runs already not all descendants inherit what records them.
             everybody = target.follow and target.program is None
-            self._records = MappingRecords(None if everybody else target.pid, prompt=self._interpreted)
+            self._records = MappingRecords(() if everybody else target.pids, prompt=self._interpreted)
         except OSError:
             # Names of running processes can still be read; those of ended ones stay addresses.
             self._records = None
         # What is mapped already comes with no record.
         processes = self._open()
-        if target.pid is not None:
-            processes.remember(target.pid)
+        for each in target.pids:
+            processes.remember(each)
+        if target.pids:
             return
         from tracer.host.maps import users
 

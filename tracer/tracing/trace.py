@@ -23,11 +23,13 @@ from tracer.probes.site import Target
 from tracer.render.notices import (
     Attached,
     BeingWritten,
+    Chosen,
     Consumer,
     Detail,
     Ended,
     LeftOut,
     Missed,
+    NotFollowed,
     Notice,
     NotUndone,
     PassedOver,
@@ -71,7 +73,8 @@ class Trace:
         self._plan = compiled.plan
         self._request = prepared.request
         self._argv = prepared.argv
-        self._process = prepared.process
+        self._processes = prepared.processes
+        self._target = prepared.target
         self._controls = controls
         self._told = told
         self._effects = Effects(words)
@@ -96,13 +99,15 @@ class Trace:
 
     def _begin(self, stack: ExitStack) -> None:
         plan, request, controls = self._plan, self._request, self._controls
+        if self._processes is not None and self._processes.chosen:
+            self._tell(Chosen(self._processes.chosen))
         self._tell(*map(PassedOver, self._compiled.notes))
         self._refuse()
         if self._argv is not None:
             from tracer.target.child import Child
 
             self._child = stack.enter_context(Child(self._argv))
-        self._target, self._watched = self._whom(stack)
+        self._watched = self._whom(stack)
         names = self._names = self._named(stack)
         self._results = self._make(names, self._effects)
         if plan.probes:
@@ -135,12 +140,14 @@ class Trace:
         if any(os.path.basename(site.path).startswith(_COPYING) for site in plan.sites):
             from tracer.silence.copied_code import refuse_copied_code
 
-            of_one = not self._request.follow and (self._process is not None or self._argv is not None)
-            refuse_copied_code(plan, self._argv, of_one)
-        if self._process is not None and plan.probes:
+            of_some = not self._request.follow and (self._processes is not None or self._argv is not None)
+            refuse_copied_code(plan, self._argv, of_some)
+        if self._processes is not None and plan.probes:
             from tracer.silence.rewritten import refuse_rewritten
 
-            refuse_rewritten(plan, self._process.pid)
+            for each in self._target.pictures:
+                each.look_again()  # to compile takes a while
+            refuse_rewritten(plan, self._target.pictures)
 
     def _named(self, stack: ExitStack) -> Names | None:
         """What names addresses; None where the program has none."""
@@ -153,18 +160,20 @@ class Trace:
         self._controls.wake = (*self._controls.wake, *names.wake)
         return names
 
-    def _whom(self, stack: ExitStack) -> tuple[Target, Watched | None]:
-        """The process to trace, whose end ends the trace; its descriptor wakes the loop."""
+    def _whom(self, stack: ExitStack) -> Watched | None:
+        """Whose end ends the trace; a descriptor wakes the loop."""
         child, request, controls = self._child, self._request, self._controls
-        watched = child if child is not None else self._process
+        watched = child if child is not None else self._processes
         if watched is None:
-            return Target(), None
-        target = Target(watched.pid, child.path if child is not None else None, request.follow)
+            return None
+        if child is not None:
+            self._target = Target((child.pid,), child.path, request.follow)
+        members = [child] if child is not None else self._processes.each if self._processes is not None else []
         ended, wake = watched.ended, watched.pidfd
         if request.follow:
             from tracer.kernel.kin.descendants import Family
 
-            family = stack.enter_context(closing(Family(watched.pid, watched.pidfd)))
+            family = stack.enter_context(closing(Family((each.pid, each.pidfd) for each in members)))
             wake = family.fd
 
             def ended() -> bool:
@@ -173,7 +182,7 @@ class Trace:
 
         if wake >= 0:
             controls.wake = (*controls.wake, wake)
-        return target, Watched(ended) if child is None else Watched(ended, child.start, child.pid)
+        return Watched(ended) if child is None else Watched(ended, child.start, child.pid)
 
     def _hold_child(self) -> None:
         child = self._child
@@ -329,7 +338,7 @@ class Trace:
         leases = self._leases
         if leases is None:
             return
-        if self._target.pid is None or self._target.follow:
+        if not self._target.fixed:
             self._tell(*map(Replaced, leases.replaced()))
         leases.release()
         if leases.wanted is not None:
@@ -350,10 +359,11 @@ class Trace:
             self._told.notice(notice)
 
     def _not_followed(self) -> Iterator[Notice]:
-        if self._process is not None and self._request.follow:
-            from tracer.tracing.end_warnings import not_followed
+        if self._processes is not None and self._request.follow:
+            from tracer.host.stat import descendants
 
-            yield from not_followed(self._process.pid)
+            if found := descendants(self._target.pids):
+                yield NotFollowed(self._target.pids, tuple(found))
 
     def _not_leased(self) -> Iterator[str]:
         for path, reason in self._leases.refused.items() if self._leases is not None else ():

@@ -68,8 +68,8 @@ def process(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
         ),
         ("info extra", 2, "got unexpected extra argument(s) (extra); see tracer info --help"),
         ("-e x -p 1 -c ls", 2, "-p and -c cannot be used together; -c already traces its process alone"),
-        ("-e x -p nginx", 2, "-p nginx: a process is named by its number; pidof PROGRAM shows it"),
-        ("-l -p -e x", 2, "-p -e: a process is named by its number; pidof PROGRAM shows it"),
+        ("-e x -p 0^_^0", 1, "no process has the name 0^_^0; list processes with: ps -e"),
+        ("-l -p -e x", 2, "-p -e: a number or a name is missing"),
         ("-e x -p 0", 2, "-p 0: a process number is positive"),
         ("-e x --also a.b", 2, "--also a.b: the ending tells no format; write it before: json:a.b or text:a.b"),
         ("-e x --also xml:a", 2, "--also xml:a: the ending tells no format; write it before: json:xml:a or text:xml:a"),
@@ -77,7 +77,14 @@ def process(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
         ("-e x --also a.json --also json:a.json", 2,
          "--also json:a.json: another output goes there already; name a file for each"),
         ("flame --also a.json", 2, "--also needs a program; give one with -e 'PROGRAM'"),
-        ("-e x -p 1 -p 2", 2, "-p takes one process; start one tracer for each, or write /pid == 1 || pid == 2/"),
+        ("-e x -p -7", 2, "-p -7: a process number is positive"),
+        ("-e x -p 1 -p 2,", 2, "-p 1,2,: a number or a name is missing"),
+        (
+            "-e x -p kthreadd", 1,
+            "process 2 (kthreadd) is a thread of the kernel; only user programs have probes that can be traced",
+        ),
+        ("-e x --children", 2, "--children needs -p; without it every process is traced already"),
+        ("-e x --children -c ls", 2, "--children needs -p; --follow traces what -c starts"),
         (
             "-e x --emit-elf y", 2,
             "--emit-elf is not supported: tracer hands its program to the kernel itself;"

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.resolve.conftest import Build
 from tracer.errors import TracerError
 from tracer.host import maps
-from tracer.host.maps import executable_files, mappings, root, within
+from tracer.host.maps import Picture, mappings, root, within
 from tracer.host.named import named
 
 SLEEPS_C = '#include <unistd.h>\nint main(void) { write(1, "x", 1); for (;;) pause(); }\n'
@@ -29,7 +29,7 @@ def sleeper(build: Build, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_the_program_comes_first_then_its_libraries(sleeper: subprocess.Popen[bytes]) -> None:
-    files = executable_files(sleeper.pid)
+    files = Picture(sleeper.pid).files
     assert files[0].path == os.readlink(f"/proc/{sleeper.pid}/exe")
     assert files[0].path.endswith("/a sleeper")
     assert sorted(os.path.basename(each.path).partition(".")[0] for each in files[1:]) == ["ld-linux-x86-64", "libc"]
@@ -41,7 +41,7 @@ def test_a_deleted_program_is_reached_through_map_files(sleeper: subprocess.Pope
     os.unlink(path)
     Path(path).write_bytes(b"another file of that name")
     assert [each.path for each in mappings(sleeper.pid) if each.executable and each.deleted] == [path]
-    files = executable_files(sleeper.pid)
+    files = Picture(sleeper.pid).files
     (gone,) = [each for each in files if each.deleted]
     assert Path(gone.path).read_bytes() == content
     assert gone.name == path
@@ -50,7 +50,7 @@ def test_a_deleted_program_is_reached_through_map_files(sleeper: subprocess.Pope
 def test_a_process_that_is_gone_is_said_to_be(sleeper: subprocess.Popen[bytes]) -> None:
     sleeper.kill()
     sleeper.wait()
-    for look in (mappings, executable_files, root):
+    for look in (mappings, lambda pid: Picture(pid).files, root):
         with pytest.raises(TracerError) as caught:
             look(sleeper.pid)
         assert (caught.value.message, caught.value.hint) == (
@@ -68,7 +68,7 @@ def test_a_zombie_runs_no_program(build: Build) -> None:
             time.sleep(0.01)
         expected = f"process {process.pid} (true) runs no user program: it is a kernel thread, or has just ended"
         with pytest.raises(TracerError) as caught:
-            executable_files(process.pid)
+            _ = Picture(process.pid).files
         assert caught.value.message == expected
     finally:
         process.wait()
@@ -112,7 +112,7 @@ def test_a_process_behind_chroot_is_seen_through_its_root(build: Build, tmp_path
         try:
             assert process.stdout is not None and process.stdout.read(1) == b"x"
             assert root(process.pid) == f"/proc/{process.pid}/root"
-            (path,) = [each.path for each in executable_files(process.pid)]
+            (path,) = [each.path for each in Picture(process.pid).files]
             assert path == str(jail / "inner")
             assert within(root(process.pid), "/inner") == f"/proc/{process.pid}/root/inner"
             assert os.path.samefile(f"/proc/{process.pid}/root/inner", path)

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from tracer.host.file_users import Other, Uses, listed, uses_of
+from tracer.host.maps import Picture
 
 
 def started(process: subprocess.Popen[bytes], path: Path) -> int:
@@ -34,11 +35,11 @@ def test_a_file_is_told_from_another_that_took_its_name(tmp_path: Path) -> None:
 
 def told_apart(path: Path, pid: int) -> None:
     assert uses_of([str(path)]) == {str(path): Uses([pid], [])}
-    assert uses_of([str(path)], os.getpid()) == {str(path): Uses([], [])}
+    assert uses_of([str(path)], [Picture(os.getpid())]) == {str(path): Uses([], [])}
     shutil.copy(path, path.with_name("new"))
     os.replace(path.with_name("new"), path)
     assert uses_of([str(path)]) == {str(path): Uses([], [Other(pid, True, False)])}
-    assert uses_of([str(path)], pid) == {str(path): Uses([], [Other(pid, True, False)])}
+    assert uses_of([str(path)], [Picture(pid)]) == {str(path): Uses([], [Other(pid, True, False)])}
     assert listed([pid]) == f"process {pid} (sleeper)"
     assert listed([pid, 1, 2]) == f"process {pid} (sleeper) and 2 more"
     path.unlink()

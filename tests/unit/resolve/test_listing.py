@@ -289,9 +289,9 @@ def test_a_process_lists_what_it_has_mapped() -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None and process.stdout.readline() == "\n"
-            usdt = probes("usdt", Target(process.pid))
+            usdt = probes("usdt", Target([process.pid]))
             assert "usdt:/usr/bin/python3.11:python:gc__start" in usdt
-            everything = probes("*", Target(process.pid))
+            everything = probes("*", Target([process.pid]))
             assert set(usdt) < set(everything)
             assert any(each.endswith("/libc.so.6:malloc") for each in everything)
         finally:

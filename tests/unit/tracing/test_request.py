@@ -31,6 +31,18 @@ BEGIN = "BEGIN { exit(); }"
             "--follow needs -p or -c; without them every process is traced already",
         ),
         ({"pid": 0}, "pid 0: a process number is positive", "-p 0: a process number is positive"),
+        ({"pid": [1, "x,"]}, "pid 1,x,: a number or a name is missing", "-p 1,x,: a number or a name is missing"),
+        ({"pid": []}, "pid : a number or a name is missing", "-p : a number or a name is missing"),
+        (
+            {"children": True},
+            "children needs pid; without it every process is traced already",
+            "--children needs -p; without it every process is traced already",
+        ),
+        (
+            {"children": True, "command": "ls"},
+            "children needs pid; follow traces what command starts",
+            "--children needs -p; --follow traces what -c starts",
+        ),
         (
             {"max_rate": 0},
             "max_rate 0: a limit is positive; it counts hits a second",
@@ -96,8 +108,8 @@ def test_a_new_command_gets_the_request_from_one_line() -> None:
     assert command.__doc__ == "Something new."
     assert found == [
         Request(
-            Source(BEGIN), ["a", "b"], None, "ls -l", True, "bcc", {"max_probes": "8", "unsafe": "true"}, os.environ,
-            True, 7, False, 0.5, True, True,
+            Source(BEGIN), ["a", "b"], None, "ls -l", True, False, "bcc", {"max_probes": "8", "unsafe": "true"},
+            os.environ, True, 7, False, 0.5, True, True,
         )
     ]
 
@@ -110,13 +122,15 @@ def test_a_request_comes_to_a_compiled_program_and_between_the_plan_is_shown() -
     assert shown == [(compiled.plan, [])] and prepared.compiled is compiled
     assert (compiled.plan.separate_points, compiled.plan.priority) == (True, False)
     assert prepared.argv == ("true", "x")
-    assert (prepared.target.pid, os.path.basename(prepared.target.program or ""), prepared.target.follow) == (
-        None, "true", False,
+    assert (prepared.target.pids, os.path.basename(prepared.target.program or ""), prepared.target.follow) == (
+        (), "true", False,
     )  # fmt: skip
     assert prepared.dump("ast").startswith("clause 0\n  begin\n")
 
 
 def test_a_process_is_held_until_the_request_is_closed() -> None:
     with Prepared(Request(Source(BEGIN), pid=os.getpid())) as prepared:
-        assert prepared.process is not None and os.fstat(prepared.process.pidfd)
-    assert prepared.process.pidfd == -1
+        assert prepared.processes is not None and prepared.target.pids == (os.getpid(),)
+        (process,) = prepared.processes.each
+        assert os.fstat(process.pidfd)
+    assert process.pidfd == -1

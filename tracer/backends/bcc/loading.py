@@ -9,7 +9,6 @@ from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.host import mappings, pid_namespace, trials
 from tracer.backends.bcc.host.refused import Refused, is_too_much, under_the_clause
 from tracer.backends.bcc.program import BccProgram
-from tracer.probes.site import Target
 
 if TYPE_CHECKING:
     from tracer.backends.bcc.attach.page_groups import Groups
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _QUICK = "programs do not wait for pages, and text on a page that is not in memory is counted as unreadable"
 
 
-def loaded(program: BccProgram, target: Target, multi: bool) -> tuple[Loaded, BccProgram, tuple[str, ...]]:
+def loaded(program: BccProgram, multi: bool) -> tuple[Loaded, BccProgram, tuple[str, ...]]:
     """The maps and programs, what they were made of, and what is worth saying about them.
 
     Loops are tried in two ways: the kernel runs the rounds, or the verifier goes through each of them. Long ones begin
@@ -27,18 +26,18 @@ def loaded(program: BccProgram, target: Target, multi: bool) -> tuple[Loaded, Bc
     if program.repeats and not trials.has("repeats"):
         program = BccProgram(program.plan, repeats=False)
     try:
-        return _loaded(program, target, multi)
+        return _loaded(program, multi)
     except Refused as error:
         if not program.repeats and not _can_repeat(error, program):
             raise under_the_clause(error, program.plan) from error
         first = error
     try:
-        return _loaded(BccProgram(program.plan, repeats=not program.repeats), target, multi)
+        return _loaded(BccProgram(program.plan, repeats=not program.repeats), multi)
     except Refused:
         raise under_the_clause(first, program.plan) from first
 
 
-def _loaded(program: BccProgram, target: Target, multi: bool) -> tuple[Loaded, BccProgram, tuple[str, ...]]:
+def _loaded(program: BccProgram, multi: bool) -> tuple[Loaded, BccProgram, tuple[str, ...]]:
     by_place = None
     if not multi:
         from tracer.backends.bcc.attach.page_groups import groups
@@ -46,7 +45,7 @@ def _loaded(program: BccProgram, target: Target, multi: bool) -> tuple[Loaded, B
         by_place = groups(program.plan, program.generated)
     made = create_maps(program.generated, program.plan, by_place)
     try:
-        return made, program, _load_sleepable(made, program, target, multi, by_place)
+        return made, program, _load_sleepable(made, program, multi, by_place)
     except BaseException:
         made.close()
         raise
@@ -57,7 +56,7 @@ def _can_repeat(error: Refused, program: BccProgram) -> bool:
 
 
 def _load_sleepable(
-    loaded: Loaded, program: BccProgram, target: Target, multi: bool, by_place: Groups | None
+    loaded: Loaded, program: BccProgram, multi: bool, by_place: Groups | None
 ) -> tuple[str, ...]:
     """Sleepable where the kernel takes it, else without waiting for pages: what is not in memory is counted then.
     Returns what is worth saying about it.
@@ -69,7 +68,7 @@ def _load_sleepable(
     translated = program.asks_for_numbers and pid_namespace.translated()
     programs = program.generated.unwinds and pid_namespace.untold() is None
     finds = (program.generated.places or programs) and not mappings.missing()
-    here = pid_namespace.words(target.pid or 0) if translated or program.generated.tasks or programs else ()
+    here = pid_namespace.words() if translated or program.generated.tasks or programs else ()
 
     def load(sleepable: bool) -> None:
         compiled = compile_text(

@@ -70,10 +70,9 @@ class BccSession:
         around.check(program.plan)
         self._around = around
         raise_limits()
-        self._followed = target.pid if self.plan.follow else None
-        pid = self._pid = target.pid if self._followed is None else None
-        multi = self._multi = trials.has_multi(pid is not None)
-        self._attachments = Attachments(pid, multi, target.program is not None)
+        self._pids = target.fixed
+        multi = self._multi = trials.has_multi(bool(self._pids))
+        self._attachments = Attachments(self._pids, multi, target.program is not None)
         self.gone: set[int] = set()
         self._nested: Nested | None = None
         self._costs: HitCosts | None = None
@@ -82,7 +81,7 @@ class BccSession:
         self._exited = False
         with ExitStack() as undo:
             undo.callback(self._attachments.close)
-            self._loaded, program, slower = loaded(program, target, multi)
+            self._loaded, program, slower = loaded(program, multi)
             undo.callback(self._loaded.close)
             generated = program.generated
             self.details: tuple[str, ...] = (*_small_ring(self._loaded), *slower)
@@ -105,10 +104,10 @@ class BccSession:
             )  # fmt: skip
             undo.callback(self._attachments.detach)
             self._points = points(self.plan)
-            if self._followed is not None:
+            if self.plan.follow:
                 from tracer.backends.bcc.host.follow import follow
 
-                event = follow(maps[FOLLOWED], self._followed, self._loaded.programs[FOLLOWER])
+                event = follow(maps[FOLLOWED], target.pids, self._loaded.programs[FOLLOWER])
                 undo.callback(os.close, event)
             self._undo = undo.pop_all()
         self.maps: MapStore = self._maps
@@ -141,7 +140,7 @@ class BccSession:
 
             load_counters(self._loaded, self.plan, self._multi)
             self._own_returns = own_returns(self.plan)
-            self._nested = Nested(self._pid)
+            self._nested = Nested(self._pids)
         if self._stacks is not None:
             self._stacks.unwinder, self._stacks.places = self._around.unwinder, self._around.places
             if self._around.interpreters is not None and self._generated.interprets:

@@ -282,13 +282,13 @@ class FtraceSession:
         if not definitions.takes_several():
             check_alone(self._program.plan, sum(len(event.places) for event in self._program.events))
         left_out = unprobable(self._program.plan, definitions.watcher, stop)
-        definitions.watcher.mind(self._program.plan.sites, self._target.pid)
+        definitions.watcher.mind(self._program.plan.sites, self._target.pids)
         self._program = self._program.without(left_out)
         if self._program.plan.has_return_probes:
             from tracer.backends.nested_returns import Nested
 
             self._tallied = tuple(tallies(self._program, left_out))
-            self._nested = Nested(None if self._program.plan.follow else self._target.pid)
+            self._nested = Nested(self._target.fixed)
         defined = self._define(definitions, stop)
         triggered = [event for event in defined if event.hist]
         untriggered = [event for event in defined if not event.hist]
@@ -300,7 +300,7 @@ class FtraceSession:
         if self._triggers is not None:
             self._triggers.start()
         definitions.in_use()
-        self._waits.begin(self._target.pid is None or attachment.traps_others)
+        self._waits.begin(not self._target.pids or attachment.traps_others)
         self._hits = EventHits(self._program.plan, definitions, attachment, opened, triggered)
         self.details = (*where_lines([*opened, *triggered]), *attachment.details)
         sites = [place.site for event in self._program.events for place in event.places]

@@ -1,8 +1,10 @@
-"""Tells when a process and all that descend from it have ended. Both backends use it; it needs no BPF."""
+"""Tells when processes and all that descend from them have ended. Both backends use it; it needs no BPF."""
 
 from __future__ import annotations
 
 import os
+import select
+from collections.abc import Iterable
 
 from tracer.errors import TracerError
 from tracer.host.polling import readable
@@ -10,12 +12,42 @@ from tracer.kernel.kin.inherited import Inherited
 
 
 class Family:
-    """A process and the descendants that it has from now on. A process that execs a program which is set-user-ID for
-    somebody else loses its descriptor: the process itself gets another, a descendant is not waited for.
+    """Some processes and the descendants that they have from now on. A process that execs a program which is
+    set-user-ID for somebody else loses its descriptor: one of these gets another, a descendant is not waited for.
     """
 
+    def __init__(self, processes: Iterable[tuple[int, int]]) -> None:
+        """Each with a pidfd, -1 where there is none. Raises `TracerError`."""
+        self._epoll = select.epoll()
+        self._branches: list[_Branch] = []
+        try:
+            for pid, pidfd in processes:
+                self._branches.append(_Branch(pid, pidfd))
+                self._epoll.register(self._branches[-1].fd, select.EPOLLIN)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def fd(self) -> int:
+        """Becomes readable when one of them has ended, until `ended` has been asked."""
+        return self._epoll.fileno()
+
+    def ended(self) -> bool:
+        """Whether all have ended; the processes themselves only as far as a pidfd tells."""
+        return all([each.ended() for each in self._branches])  # all are asked: that ends what woke who waited
+
+    def close(self) -> None:
+        """A second call does nothing."""
+        for each in self._branches:
+            each.close()
+        self._epoll.close()
+
+
+class _Branch:
+    """One process with its descendants."""
+
     def __init__(self, pid: int, pidfd: int) -> None:
-        """`pidfd` is of the process itself, -1 where there is none. Raises `TracerError`."""
         self._pid = pid
         self._pidfd = pidfd
         try:
@@ -27,11 +59,9 @@ class Family:
 
     @property
     def fd(self) -> int:
-        """Becomes readable when one of them has ended, until `ended` has been asked."""
         return self._inherited.fd
 
     def ended(self) -> bool:
-        """Whether all have ended; the process itself only as far as a pidfd tells."""
         if self._inherited.hung_up():
             if self._pidfd >= 0 and readable([self._pidfd], 0):
                 self._pidfd = -1
@@ -43,7 +73,6 @@ class Family:
         return self._pidfd < 0 and not self._inherited.any
 
     def close(self) -> None:
-        """A second call does nothing."""
         self._inherited.close()
 
 

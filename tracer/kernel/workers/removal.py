@@ -89,14 +89,14 @@ def told(found: Sequence[Sequence[Any]]) -> str | None:
 
 
 class Removal:
-    """The places of one trace, and its process (None: any)."""
+    """The places of one trace, and its processes (none: any)."""
 
-    def __init__(self, spots: Sequence[Sequence[Any]], pid: int | None) -> None:
+    def __init__(self, spots: Sequence[Sequence[Any]], pids: Sequence[int]) -> None:
         every = [Spot(*each) for each in spots]
         counted = [each for each in every if each.semaphore][:_MOST]
         self._counted = counted
         self._spots = counted + [each for each in every if not each.semaphore][:_SITES]
-        self._pid = pid
+        self._pids = pids
         self._log = _log()
         self._prepared = 0.0
 
@@ -107,12 +107,12 @@ class Removal:
             self._prepared = time.monotonic()
 
     def _lift(self) -> None:
-        for memory, here in _users(self._counted, self._pid):
+        for memory, here in _users(self._counted, self._pids):
             memory.lift(here)
 
     def check(self, held: Collection[int] = (), only: Collection[Sequence[Any]] | None = None) -> list[Stayed]:
         """After the last removal, or the last of `only` these places: takes out what has stayed, and returns what stays
-        all the same. Of all processes only where the kernel says that it failed, or says nothing; of one always.
+        all the same. Of all processes only where the kernel says that it failed, or says nothing; of some always.
         """
         failed = self._log < 0 or bool(list(_failures(self._log)))
         spots = self._spots if only is None else [each for each in self._spots if each in only]
@@ -120,14 +120,14 @@ class Removal:
         return [Stayed(*row) for row in rows or ()]
 
     def _found(self, spots: Sequence[Spot], failed: bool) -> Iterator[Stayed]:
-        if failed or self._pid is not None:
+        if failed or self._pids:
             yield from self._mend(spots, only=not failed)
-        for memory, here in _users(spots, self._pid):
+        for memory, here in _users(spots, self._pids):
             if lost := memory.lost(here):
                 yield from _take_out_copies(memory.pid, lost)
 
     def _mend(self, spots: Sequence[Spot], only: bool) -> Iterator[Stayed]:
-        stay = [(memory.pid, spot) for memory, here in _users(spots, self._pid, only) for spot in memory.held(here)]
+        stay = [(memory.pid, spot) for memory, here in _users(spots, self._pids, only) for spot in memory.held(here)]
         failing: list[tuple[int, Spot]] = []
         end = time.monotonic() + _MENDING_S
         for pid, spot in stay[:_SITES]:
@@ -136,7 +136,7 @@ class Removal:
                 list(_failures(self._log))
                 _once_more(pid, spot, self._counted)
                 if self._log < 0:
-                    failed = any(memory.lacks(here) for memory, here in _users([spot], pid, only=True))
+                    failed = any(memory.lacks(here) for memory, here in _users([spot], [pid], only=True))
                 else:
                     failed = any(b":%d " % os.getpid() in line for line in _failures(self._log))
                 if not failed or time.monotonic() > end:
@@ -144,7 +144,7 @@ class Removal:
             if failed:
                 failing.append((pid, spot))
         for pid, spot in failing[:_FAILED]:
-            if any(memory.held(here) for memory, here in _users([spot], pid, only=True)):
+            if any(memory.held(here) for memory, here in _users([spot], [pid], only=True)):
                 yield Stayed(pid, spot.path, spot.offset, bool(spot.semaphore), False)
 
 
@@ -218,15 +218,14 @@ def _beside(function: Callable[[], Any], descriptors: Collection[int]) -> Any:
         return None
 
 
-def _users(spots: Sequence[Spot], first: int | None, only: bool = False) -> Iterator[tuple[_Memory, list[Spot]]]:
-    """The processes that map these files, the traced one first, or alone."""
+def _users(spots: Sequence[Spot], first: Sequence[int], only: bool = False) -> Iterator[tuple[_Memory, list[Spot]]]:
+    """The processes that map these files, the traced ones first, or alone."""
     deadline = time.monotonic() + _LOOK_S
-    own = () if first is None else (first,)
     by_inode: dict[int, list[Spot]] = {}
     for each in spots:
         by_inode.setdefault(each.inode, []).append(each)
     files = {b" %d " % inode: inode for inode in by_inode}
-    for pid in (*own, *(each for each in (() if only else pids()) if each not in own)):
+    for pid in (*first, *(each for each in (() if only else pids()) if each not in first)):
         text = _maps(f"/proc/{pid}") or _maps(directory(pid))
         here = [(mark, inode) for mark, inode in files.items() if mark in text]
         if here:
@@ -378,7 +377,7 @@ def _once_more(pid: int, spot: Spot, counted: Sequence[Spot]) -> None:
         status = os.fstat(file)
         if (status.st_dev, status.st_ino) == (spot.device, spot.inode):
             event = perf.uprobe_call(file, spot.offset, pid=pid, semaphore=spot.semaphore).make()
-            for memory, here in _users(counted, pid, only=True):
+            for memory, here in _users(counted, [pid], only=True):
                 memory.lift(here)
             os.close(event)
     except OSError:

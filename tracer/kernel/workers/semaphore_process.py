@@ -1,8 +1,8 @@
 """The process that raises semaphores, and lowers them when its standard input ends (see `kernel.workers.spawn`).
 
-It alone knows what is up, so there is one way down for every end of the tracer. It reads one line of JSON, the process
-or null, the semaphores, and whether only copies are meant; answers with one line when they are up, and with another
-when they are down. Each further line asks to balance them first.
+It alone knows what is up, so there is one way down for every end of the tracer. It reads one line of JSON, the
+processes (none: all), the semaphores, and whether only copies are meant; answers with one line when they are up, and
+with another when they are down. Each further line asks to balance them first.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ def main() -> None:
     from tracer.kernel.workers.semaphores import Counting, Semaphore
 
     lines = sys.stdin.buffer
-    pid, semaphores, copies = json.loads(lines.readline())
+    processes, semaphores, copies = json.loads(lines.readline())
     counting = Counting((Semaphore(*each) for each in semaphores), copies=copies)
     try:
-        raised = counting.raise_all(pid)
+        raised = counting.raise_all(processes)
     except OSError as error:
         _say({"error": f"{error.filename or 'its memory'}: {error.strerror}"})
         return

@@ -122,14 +122,14 @@ class Counting:
         self.refused: dict[int, str] = {}
         """Processes that could not be written, and why."""
 
-    def raise_all(self, pid: int | None) -> int:
-        """Raises all in one process, or in every one that has such a file loaded; returns in how many processes.
+    def raise_all(self, processes: Sequence[int] = ()) -> int:
+        """Raises all in some processes, or in every one that has such a file loaded; returns in how many processes.
 
         Raises `OSError` where the lock cannot be had.
         """
         self._before = frozenset(filter(None, map(identity, pids())))
         with _locked(self._directory):
-            for each in [pid] if pid is not None else users({one.inode for one in self._semaphores}):
+            for each in processes or users({one.inode for one in self._semaphores}):
                 with self._refusing(each):
                     self._find(each)
             values = _values(self._images)

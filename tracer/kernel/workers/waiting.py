@@ -60,7 +60,7 @@ class Held:
 
 def holder() -> str | None:
     """The words on the first thread that sleeps in a handler; None where none does, or /proc does not say so."""
-    held = next(_held_of(None, time.monotonic() + _LONGEST_S), None)
+    held = next(_held_of((), time.monotonic() + _LONGEST_S), None)
     return None if held is None else held.words
 
 
@@ -69,7 +69,7 @@ def settle() -> None:
     machine, the kernel waits for less than that.
     """
     for _ in range(_ROUNDS):
-        held = next(_held_of(None, time.monotonic() + _SETTLES_S), None)
+        held = next(_held_of((), time.monotonic() + _SETTLES_S), None)
         if held is None:
             return
         pause = 0.001
@@ -79,10 +79,10 @@ def settle() -> None:
 
 
 class Patrol:
-    """Looks for threads that stay in a handler: of a process, or (None) of all, some of them at each look."""
+    """Looks for threads that stay in a handler: of some processes, or (without any) of all, a few at each look."""
 
-    def __init__(self, pid: int | None) -> None:
-        self._pid = pid
+    def __init__(self, pids: Sequence[int] = ()) -> None:
+        self._pids = pids
         self._threads: Iterator[tuple[int, int]] | None = None
         self._next = self._last = time.monotonic()
         self._seen: dict[tuple[int, int], tuple[str, float]] = {}
@@ -104,7 +104,7 @@ class Patrol:
             if self._threads is None:
                 if now < self._next:
                     return None
-                self._threads, self._next = _threads(self._pid), now + _SWEEP_S
+                self._threads, self._next = _threads(self._pids), now + _SWEEP_S
             for _ in range(_PIECE):
                 each = next(self._threads, None)
                 if each is None:
@@ -118,7 +118,7 @@ class Patrol:
                 return None
 
 
-def _held_of(only: int | None, until: float) -> Iterator[Held]:
+def _held_of(only: Sequence[int], until: float) -> Iterator[Held]:
     for pid, thread in _threads(only):
         if time.monotonic() > until:
             return
@@ -166,10 +166,10 @@ def _freed(pid: int, functions: Sequence[str]) -> str:
     return f"kill -9 does not free it, the end of what serves {served} does{''.join(ways)}"
 
 
-def _threads(only: int | None) -> Iterator[tuple[int, int]]:
-    """Those of a process, or of all but our own."""
+def _threads(only: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Those of some processes, or of all but our own."""
     own = os.getpid()
-    for name in os.listdir("/proc") if only is None else [str(only)]:
+    for name in map(str, only) if only else os.listdir("/proc"):
         if not name.isdigit() or int(name) == own:
             continue
         with suppress(OSError):

@@ -136,15 +136,15 @@ class Watcher:
         for first in range(0, len(descriptors), MOST_DESCRIPTORS):
             self._ask("hold", descriptors=descriptors[first : first + MOST_DESCRIPTORS])
 
-    def mind(self, sites: Sequence[Site], pid: int | None) -> None:
-        """Before the first probe: where the trace has probes, in a process or in all, so that every removal is one that
-        the kernel can do, and what stays is found (see `removal`).
+    def mind(self, sites: Sequence[Site], pids: Sequence[int]) -> None:
+        """Before the first probe: where the trace has probes, in some processes or (without any) in all, so that every
+        removal is one that the kernel can do, and what stays is found (see `removal`).
         """
         from tracer.kernel.workers.removal import spots_of
 
         if spots := spots_of(sites):
             self._minds = True
-            self._tell("mind", spots, pid)
+            self._tell("mind", spots, [*pids])
 
     def check(self, sites: Sequence[Site]) -> None:
         """After the removal of some of these sites alone, with which no other shares a place: whether they are gone."""

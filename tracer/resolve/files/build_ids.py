@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from tracer.errors import TracerError, printable
-from tracer.host.maps import mappings, path_of, root
+from tracer.host.maps import Picture, path_of
 from tracer.host.stat import directory, pids
 from tracer.probes.site import Target
 from tracer.resolve.elf.debug_file import DEBUG_ROOT
@@ -24,7 +24,7 @@ _NAMED = 3
 
 
 def files_of(text: str, target: Target) -> list[tuple[str, str]]:
-    """The build-ids and paths of the files that `build-id:HEX` means: all that processes run (or with -p that one; with
+    """The build-ids and paths of the files that `build-id:HEX` means: all that processes run (or with -p those; with
     -c the command) whose build-id begins so. Raises `TracerError` where there is none, or they are not the same.
     """
     digits = text.removeprefix(PREFIX)
@@ -44,18 +44,18 @@ def files_of(text: str, target: Target) -> list[tuple[str, str]]:
 
 
 def running_files(target: Target) -> Iterator[str]:
-    """What processes run: the programs and libraries of one, of the command of `-c`, or of all. Each file once, by a
+    """What processes run: the programs and libraries of some, of the command of `-c`, or of all. Each file once, by a
     path from here if there is one, and else by one through a process.
     """
-    if target.pid is None and target.program is not None:
+    if not target.pids and target.program is not None:
         from tracer.resolve.files.loaded import loaded_files
 
         yield from loaded_files(target.program)
         return
     seen: set[tuple[int, int]] = set()
     later: list[str] = []
-    for pid in [target.pid] if target.pid is not None else sorted(pids()):
-        for path in _of_process(pid, target.pid is not None):
+    for process in target.pictures or map(Picture, sorted(pids())):
+        for path in _of_process(process, len(target.pids) == 1):
             try:
                 status = os.stat(path)
             except OSError:
@@ -77,10 +77,9 @@ def running_files(target: Target) -> Iterator[str]:
             yield path
 
 
-def _of_process(pid: int, needed: bool) -> Iterator[str]:
+def _of_process(process: Picture, needed: bool) -> Iterator[str]:
     try:
-        prefix = root(pid)
-        every = mappings(pid)
+        prefix, every = process.root, process.mappings
     except TracerError:
         if needed:
             raise
@@ -89,7 +88,7 @@ def _of_process(pid: int, needed: bool) -> Iterator[str]:
     for each in every:
         if each.executable and each.file is not None and each.file not in known:
             known.add(each.file)
-            yield path_of(pid, each, prefix) or f"{directory(pid)}/map_files/{each.key}"
+            yield path_of(process.pid, each, prefix) or f"{directory(process.pid)}/map_files/{each.key}"
 
 
 def _build_id(path: str) -> str | None:
@@ -106,10 +105,11 @@ def _unknown(wanted: str, target: Target) -> TracerError:
         hint = f"{debug} is its debug information, and not the file: start what runs it"
     else:
         hint = "start a program that uses it: tracer asks running processes; `file PATH` shows a file's build-id"
-    if target.pid is not None:
-        from tracer.host.named import named
+    if target.pids:
+        from tracer.host.file_users import listed
 
-        return TracerError(f"{named(target.pid)} runs no file of build-id {wanted}", hint)
+        verb = "runs" if len(target.pids) == 1 else "run"
+        return TracerError(f"{listed(target.pids)} {verb} no file of build-id {wanted}", hint)
     if target.program is not None:
         return TracerError(f"{printable(target.program)} and its libraries are not of build-id {wanted}", hint)
     return TracerError(f"no process runs a file of build-id {wanted}", hint)

@@ -17,13 +17,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError, printable
-from tracer.host.maps import executable_files, root, within
+from tracer.host.maps import within
 from tracer.opening import await_server, content, opened
 from tracer.probes.site import Target
+
+if TYPE_CHECKING:
+    from tracer.host.maps import MappedFile, Picture
 
 MAX_FILES = 10_000
 
@@ -54,38 +58,85 @@ def matcher(pattern: str) -> Callable[[str], object]:
 
 
 def find_files(text: str | None, target: Target) -> tuple[Found, ...]:
-    """The files an attach point's path means. Raises `TracerError` where there is none."""
+    """The files an attach point's path means, of several processes those of each. Raises `TracerError` where there is
+    none.
+    """
     if text is None or text in ("", "*"):
-        if target.pid is None and target.program is not None:
+        if not target.pids and target.program is not None:
             from tracer.resolve.files.loaded import loaded_files
 
             return tuple(Found(path, path, sure=False) for path in loaded_files(target.program))
-        if target.pid is None:
+        if not target.pids:
             raise TracerError(
                 "the attach point names no file",
                 "name the program or library, or a process with -p PID, whose files are then searched",
             )
-        return tuple(Found(each.path, each.name, sure=False) for each in executable_files(target.pid))
+        return of_any(target, lambda process: (Found(each.path, each.name, sure=False) for each in _files(process)))
     if "\0" in text:
         raise TracerError(f"{printable(text)}: not a path")
     if text.startswith("build-id:"):
         from tracer.resolve.files.build_ids import files_of
 
         return tuple(Found(path, path) for _, path in files_of(text, target))
-    prefix = root(target.pid) if target.pid is not None else ""
-    if "/" in text:
-        path = within(prefix, os.path.abspath(text))
-        await_server(path)
-        if target.pid is not None and (gone := _deleted(path.removeprefix(prefix), target.pid)) is not None:
-            return (Found(gone, text),)
-        if os.path.exists(path):
-            return (Found(path, path if prefix else text),)
-        if is_pattern(text):
-            return _matching(text, prefix)
-        if "!/" in text:
-            _refuse_member(text, path)
-        raise TracerError(f"{printable(text)}: no such file", _near_files(path))
-    return (_by_name(text, target, prefix),) if not is_pattern(text) else _matching(text, prefix)
+    if "/" not in text and not is_pattern(text):
+        if mapped := _mapped(text, target):
+            return mapped
+        return of_any(target, lambda process: (_by_name(text, target, _root(process)),))
+    return of_any(target, lambda process: _at_path(text, process))
+
+
+def of_any(target: Target, found_by: Callable[[Picture | None], Iterable[Found]]) -> tuple[Found, ...]:
+    """What is found for each process of the target; for None where it has none. One that has nothing of it, or has
+    ended, is passed over where another has it. Raises `TracerError`.
+    """
+    found: dict[str, Found] = {}
+    failure: TracerError | None = None
+    for process in target.pictures or (None,):
+        try:
+            for each in found_by(process):
+                found.setdefault(each.path, each)
+        except TracerError as error:
+            failure = failure or error
+    if failure is not None and not found:
+        raise failure
+    return tuple(found.values())
+
+
+def _files(process: Picture | None) -> Sequence[MappedFile]:
+    return () if process is None else process.files
+
+
+def _root(process: Picture | None) -> str:
+    return "" if process is None else process.root
+
+
+def _at_path(text: str, process: Picture | None) -> tuple[Found, ...]:
+    prefix = _root(process)
+    if "/" not in text:
+        return _matching(text, prefix)
+    path = within(prefix, os.path.abspath(text))
+    await_server(path)
+    if process is not None and (gone := _deleted(path.removeprefix(prefix), process)) is not None:
+        return (Found(gone, text),)
+    if os.path.exists(path):
+        return (Found(path, path if prefix else text),)
+    if is_pattern(text):
+        return _matching(text, prefix)
+    if "!/" in text:
+        _refuse_member(text, path)
+    raise TracerError(f"{printable(text)}: no such file", _near_files(path))
+
+
+def _mapped(name: str, target: Target) -> tuple[Found, ...]:
+    """What the processes have mapped under a name, each the first that bears it; nothing where none has."""
+
+    def first(process: Picture | None) -> Iterator[Found]:
+        for each in _files(process):
+            if _among([each.name.replace("/memfd:", "/")], name) is not None:
+                yield Found(each.path, each.name)
+                return
+
+    return of_any(target, first)
 
 
 def _refuse_member(text: str, path: str) -> None:
@@ -124,7 +175,10 @@ def files_below(directory: str, target: Target) -> tuple[Found, ...]:
     """Every ELF file in a directory and those below it; links to directories are not followed. Raises `TracerError`
     where there is none.
     """
-    prefix = root(target.pid) if target.pid is not None else ""
+    return of_any(target, lambda process: _below(directory, _root(process)))
+
+
+def _below(directory: str, prefix: str) -> tuple[Found, ...]:
     start = within(prefix, os.path.abspath(directory))
     found = []
     for folder, _, names in os.walk(start):
@@ -159,10 +213,6 @@ def _by_name(name: str, target: Target, prefix: str) -> Found:
     from tracer.probes.arch import X86_64, host
     from tracer.resolve.files.libraries import find_library
 
-    if target.pid is not None:
-        for each in executable_files(target.pid):
-            if _among([each.name.replace("/memfd:", "/")], name) is not None:
-                return Found(each.path, each.name)
     # bpftrace looks into the current directory first, as for a path.
     await_server(name)
     if not prefix and os.path.isfile(name) and _is_elf(name):
@@ -181,12 +231,12 @@ def _by_name(name: str, target: Target, prefix: str) -> Found:
     )
 
 
-def _deleted(path: str, pid: int) -> str | None:
+def _deleted(path: str, process: Picture) -> str | None:
     """The file that a process runs under a path where another file, or none, is now. An upgrade leaves such files, and
     memfd_create(2) makes files that no directory has.
     """
     try:
-        own = [each for each in executable_files(pid) if each.name in (path, os.path.realpath(path))]
+        own = [each for each in process.files if each.name in (path, os.path.realpath(path))]
     except TracerError:
         return None
     return own[0].path if own and all(each.deleted for each in own) else None
@@ -194,7 +244,7 @@ def _deleted(path: str, pid: int) -> str | None:
 
 def _needed(name: str, target: Target) -> str | None:
     """The library of that name that the command's program will load."""
-    if target.pid is not None or target.program is None:
+    if target.pids or target.program is None:
         return None
     from tracer.resolve.files.loaded import loaded_files
 

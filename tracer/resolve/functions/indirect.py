@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 
 from tracer.dataclass import NamedTuple
 from tracer.errors import TracerError, printable
-from tracer.host.maps import Mapping, mappings, path_of, root, users
+from tracer.host.maps import Mapping, Picture, mappings, path_of, users
 from tracer.host.memory import environment_of, open_memory, read
 from tracer.host.stat import directory
 from tracer.probes.arch import ARCHES
@@ -46,27 +46,29 @@ _TUNABLES = b"GLIBC_TUNABLES="
 
 
 def implemented(
-    binary: Binary, functions: Sequence[Function], kind: str, pid: int | None, left_out: list[str]
+    binary: Binary, functions: Sequence[Function], kind: str, processes: Sequence[Picture], left_out: list[str]
 ) -> tuple[Function, ...]:
-    """The functions, indirect ones by the start of their implementation, each place once, in order of address. Where an
-    implementation cannot be told, the function is left out, and `left_out` gets a line. Raises `ElfError` where none is
-    left.
+    """The functions, indirect ones by the start of their implementation, or of each that a process has chosen: each
+    place once, in order of address. Where an implementation cannot be told, the function is left out, and `left_out`
+    gets a line. Raises `ElfError` where none is left.
     """
     binary.reproducible = False  # another process, or the same file on another processor, has other ones
-    chosen = _chosen(binary, [each for each in functions if each.ifunc], pid)
+    indirect = [each for each in functions if each.ifunc]
+    choices = [_chosen(binary, indirect, group) for group in _alike(processes)]
     found: list[Function] = []
     unknown: list[Function] = []
     for each in functions:
-        address = chosen.get(each.address, _VDSO)
-        size = _size(binary, address) if each.ifunc else None
         if not each.ifunc:
             found.append(each)
-        elif size is not None:
-            found.append(each._replace(address=address, size=size, ifunc=False))
-        else:
+            continue
+        addresses = dict.fromkeys(chosen.get(each.address, _VDSO) for chosen in choices)
+        sizes = [(address, size) for address in addresses if (size := _size(binary, address)) is not None]
+        found += [each._replace(address=address, size=size, ifunc=False) for address, size in sizes]
+        if not sizes:
             unknown.append(each)
     if not found:
-        raise _refused(binary, unknown[0], kind, chosen.get(unknown[0].address) == _VDSO)
+        in_kernel = any(chosen.get(unknown[0].address) == _VDSO for chosen in choices)
+        raise _refused(binary, unknown[0], kind, in_kernel)
     if unknown:
         names = [printable(each.name) for each in unknown[:_NAMED]]
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
@@ -88,11 +90,19 @@ def _size(binary: Binary, address: int) -> int | None:
     return frame.size if frame is not None and frame.start == address and frame.size else None
 
 
-def _chosen(binary: Binary, functions: Sequence[Function], pid: int | None) -> dict[int, int]:
+def _alike(processes: Sequence[Picture]) -> list[list[Picture]]:
+    """The processes by what they choose: the processor is the same for all, and GLIBC_TUNABLES may say otherwise."""
+    groups: dict[bytes | None, list[Picture]] = {}
+    for each in processes:
+        groups.setdefault(_tunables(each.pid) if len(processes) > 1 else b"", []).append(each)
+    return [*groups.values()] or [[]]
+
+
+def _chosen(binary: Binary, functions: Sequence[Function], processes: Sequence[Picture]) -> dict[int, int]:
     """By the address of each symbol that of its implementation, or _VDSO; those that cannot be told are absent."""
     found: dict[int, int] = {}
     wanted = {each.address for each in functions}
-    for each in _sources(binary, functions, pid):
+    for each in _sources(binary, functions, processes):
         for symbol, address in each:
             if symbol in wanted and (address == _VDSO or _size(binary, address) is not None):
                 found.setdefault(symbol, address)
@@ -102,17 +112,18 @@ def _chosen(binary: Binary, functions: Sequence[Function], pid: int | None) -> d
 
 
 def _sources(
-    binary: Binary, functions: Sequence[Function], pid: int | None
+    binary: Binary, functions: Sequence[Function], processes: Sequence[Picture]
 ) -> Iterator[Iterator[tuple[int, int]]]:
-    if pid is not None:
-        yield _of_process(binary, functions, pid)
-    ours = _loaded(binary, os.getpid())
-    if ours is not None and (pid is None or _tunables(pid) == _tunables(os.getpid())):
+    for each in processes:
+        yield _of_process(binary, functions, each)
+    own = Picture(os.getpid())
+    ours = _loaded(binary, own)
+    if ours is not None and (not processes or _tunables(processes[0].pid) == _tunables(own.pid)):
         yield _asked(binary, functions, ours)
-        yield _of_process(binary, functions, os.getpid())
-    elif pid is None:
+        yield _of_process(binary, functions, own)
+    elif not processes:
         for other in users({binary.identity.inode})[:_OTHERS]:
-            yield _of_process(binary, functions, other)
+            yield _of_process(binary, functions, Picture(other))
 
 
 class _Loaded(NamedTuple):
@@ -122,14 +133,13 @@ class _Loaded(NamedTuple):
     bias: int
 
 
-def _loaded(binary: Binary, pid: int) -> _Loaded | None:
+def _loaded(binary: Binary, process: Picture) -> _Loaded | None:
     """None where the process has not this very file loaded."""
     identity = binary.identity
     try:
-        prefix = root(pid)
-        for mapping in mappings(pid):
+        for mapping in process.mappings:
             if mapping.executable and mapping.file is not None and mapping.file[1] == identity.inode:
-                path = _path(pid, mapping, prefix)
+                path = _path(process, mapping)
                 bias = _bias(binary.elf, mapping)
                 if path is not None and bias is not None and _is(path, identity.device, identity.inode):
                     return _Loaded(path, bias)
@@ -138,8 +148,10 @@ def _loaded(binary: Binary, pid: int) -> _Loaded | None:
     return None
 
 
-def _path(pid: int, mapping: Mapping, prefix: str) -> str | None:
-    return f"{directory(pid)}/map_files/{mapping.key}" if mapping.deleted else path_of(pid, mapping, prefix)
+def _path(process: Picture, mapping: Mapping) -> str | None:
+    if mapping.deleted:
+        return f"{directory(process.pid)}/map_files/{mapping.key}"
+    return path_of(process.pid, mapping, process.root)
 
 
 def _is(path: str, device: int, inode: int) -> bool:
@@ -188,27 +200,26 @@ def _asked(binary: Binary, functions: Sequence[Function], loaded: _Loaded) -> It
                     yield each.address, address - loaded.bias
 
 
-def _of_process(binary: Binary, functions: Sequence[Function], pid: int) -> Iterator[tuple[int, int]]:
+def _of_process(binary: Binary, functions: Sequence[Function], process: Picture) -> Iterator[tuple[int, int]]:
     """The contents of a process's slots: those of the file itself first, then those of the files that call it."""
-    loaded = _loaded(binary, pid)
+    loaded = _loaded(binary, process)
     if loaded is None:
         return
     named: dict[str, list[Function]] = {}
     for each in functions:
         named.setdefault(each.name, []).append(each)
     try:
-        memory = open_memory(pid)
+        memory = open_memory(process.pid)
     except OSError:
         return
     try:
         yield from _slots(binary.elf, loaded.bias, memory, named, loaded.bias, {each.address for each in functions})
-        prefix = root(pid)
         seen = {binary.identity.inode}
-        for mapping in mappings(pid):
+        for mapping in process.mappings:
             if not mapping.executable or mapping.file is None or mapping.file[1] in seen:
                 continue
             seen.add(mapping.file[1])
-            path = _path(pid, mapping, prefix)
+            path = _path(process, mapping)
             try:
                 with Elf(path or "") as elf:
                     bias = _bias(elf, mapping)

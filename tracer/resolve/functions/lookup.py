@@ -10,6 +10,7 @@ import os.path
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError, printable
 from tracer.probes.site import NothingThere
@@ -17,6 +18,9 @@ from tracer.resolve.binary import Binary
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import unique_places
 from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher
+
+if TYPE_CHECKING:
+    from tracer.host.maps import Picture
 
 _WRITTEN = re.compile(r"::|[ (<{~,&]")
 
@@ -32,16 +36,16 @@ def find_functions(
     name: str,
     kind: str = "uprobe",
     cpp: bool = False,
-    pid: int | None = None,
+    processes: Sequence[Picture] = (),
     left_out: list[str] | None = None,
 ) -> tuple[Function, ...]:
     """The functions that a name or wildcard means, each place once, in order of address; () where there is none. Those
     of another version than the default have that in their name. `cpp`: a wildcard means readable names too, though it
     might mean others.
 
-    An indirect function is found where its implementation begins, as the process `pid`, or else this one, runs it. Of a
-    wildcard those of which that cannot be told are left out, and `left_out` gets a line about them; alone such a one is
-    refused with `ElfError`. `kind` is for the hint.
+    An indirect function is found where its implementation begins, as each of the `processes`, or else this one, runs
+    it. Of a wildcard those of which that cannot be told are left out, and `left_out` gets a line about them; alone such
+    a one is refused with `ElfError`. `kind` is for the hint.
     """
     symbols = binary.symbols
     # A name as it stands in the table comes first: Go's hold parentheses, asterisks and brackets. * alone is any.
@@ -54,7 +58,7 @@ def find_functions(
     if any([each[4] for each in found]):  # ifunc; by its number in half the time
         from tracer.resolve.functions.indirect import implemented
 
-        found = implemented(binary, found, kind, pid, left_out if left_out is not None else [])
+        found = implemented(binary, found, kind, processes, left_out if left_out is not None else [])
     return symbols.in_full(found)
 
 

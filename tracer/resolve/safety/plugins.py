@@ -9,10 +9,11 @@ file does not show it, but its processes do.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
-from tracer.errors import TracerError
-from tracer.host.maps import mappings, users
+from tracer.host.maps import Picture
 from tracer.host.named import named
+from tracer.host.stat import pids
 
 FILTERED = "a seccomp filter that does not know of uretprobe(2) ends its process at the return (Linux 6.11 to 6.13)"
 
@@ -20,8 +21,8 @@ _PLUGINS = (("python", "/_greenlet.", "greenlet"), ("perl", "/Coro/State/State.s
 """What the name of the program's or library's file has in it, the plug-in's path, and the plug-in's name."""
 
 
-def switching_plugin(path: str, pid: int | None) -> str | None:
-    """Why the stacks of a program may be switched: what a process (`pid`, or any) that has the file mapped has loaded.
+def switching_plugin(path: str, processes: Sequence[Picture]) -> str | None:
+    """Why the stacks of a program may be switched: what a process (of these, or any) that maps the file has loaded.
     Only files of Python and Perl are looked for: reading what all processes have mapped takes time.
     """
     plugins = [each for each in _PLUGINS if each[0] in os.path.basename(path)]
@@ -31,12 +32,11 @@ def switching_plugin(path: str, pid: int | None) -> str | None:
         inode = os.stat(path).st_ino
     except (OSError, ValueError):
         return None
-    for process in users({inode}, pid):
-        try:
-            loaded = [each.path for each in mappings(process)]
-        except TracerError:
+    for process in processes or map(Picture, pids()):
+        if inode not in process.code_inodes:
             continue
+        loaded = [each.path for each in process.mappings]
         for _, part, plugin in plugins:
             if any(part in path for path in loaded):
-                return f"{plugin}, which {named(process)} has loaded, switches its stacks"
+                return f"{plugin}, which {named(process.pid)} has loaded, switches its stacks"
     return None

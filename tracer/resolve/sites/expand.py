@@ -22,6 +22,7 @@ from tracer.probes.registry import KINDS, is_return
 from tracer.probes.site import NoSuchLine, NothingThere, Site, SiteLimit, Target, fail_alike
 
 if TYPE_CHECKING:
+    from tracer.host.maps import Picture
     from tracer.resolve.binary import Binaries, Binary
     from tracer.resolve.files.paths import Found
 
@@ -163,7 +164,7 @@ class _Searched:
     binary: Binary
     limit: SiteLimit
     left_out: list[str]
-    pid: int | None
+    processes: Sequence[Picture]
     all: Sequence[AttachPoint]
 
     @property
@@ -178,7 +179,7 @@ class _Searched:
     def functions(self, point: AttachPoint) -> list[Site]:
         from tracer.resolve.sites.function_sites import function_sites
 
-        return function_sites(point, self.binary, self.limit, self.left_out, self.pid, self.all)
+        return function_sites(point, self.binary, self.limit, self.left_out, self.processes, self.all)
 
     def source_lines(self, point: AttachPoint) -> list[Site]:
         from tracer.resolve.sites.line_sites import line_sites
@@ -214,7 +215,7 @@ def sites_of(
         if file.path in seen:
             continue
         seen.add(file.path)
-        switching = files.switching(file, target.pid) if is_return(point) else None
+        switching = files.switching(file, target.pictures) if is_return(point) else None
         kept = recall(point, file, files.functions, files.walked) if believe and switching is None else None
         if kept is not None and len(kept) <= limit.left - len(sites):
             sites += kept
@@ -230,7 +231,7 @@ def sites_of(
             continue
         before = len(left_out)
         try:
-            of_file = find(point, _Searched(binary, limit.less(len(sites)), left_out, target.pid, files.all))
+            of_file = find(point, _Searched(binary, limit.less(len(sites)), left_out, target.pictures, files.all))
         except NothingThere as error:
             failures.append(error)
             if not file.sure:
@@ -281,14 +282,14 @@ class _Files:
             return file  # opening it says why
         return replace(self._first.setdefault((status.st_dev, status.st_ino), file), sure=file.sure)
 
-    def switching(self, file: Found, pid: int | None) -> str | None:
+    def switching(self, file: Found, processes: Sequence[Picture]) -> str | None:
         """Why return probes in the file may end a process, though the file does not say so."""
         from tracer.resolve.safety.plugins import FILTERED, switching_plugin
 
         if self._filtered:
             return FILTERED
         if file.path not in self._switching:
-            self._switching[file.path] = switching_plugin(file.path, pid)
+            self._switching[file.path] = switching_plugin(file.path, processes)
         return self._switching[file.path]
 
     def open(self, file: Found, switching: str | None = None) -> Binary:

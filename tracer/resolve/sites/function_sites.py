@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import repeat
+from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
 from tracer.errors import TracerError, printable
@@ -27,6 +28,9 @@ from tracer.resolve.safety.placement import (
 )
 from tracer.resolve.sites.leaving_out import leave_out
 
+if TYPE_CHECKING:
+    from tracer.host.maps import Picture
+
 _NAMED = 3
 _FEW = 16
 """Functions of a pattern up to which the calls of each are followed, which takes some ms."""
@@ -37,18 +41,18 @@ def function_sites(
     binary: Binary,
     limit: SiteLimit,
     left_out: list[str],
-    pid: int | None = None,
+    processes: Sequence[Picture] = (),
     all: Sequence[AttachPoint] = (),
 ) -> list[Site]:
     """The sites of every function that the attach point means. Of many those that cannot be probed are left out, and
-    `left_out` gets a line about them. `pid`: the process that is asked what indirect functions stand for. `all`: the
+    `left_out` gets a line about them. `processes`: those that are asked what indirect functions stand for. `all`: the
     program's.
 
     Raises `NothingThere` where the file has none, `TracerError` for one that must not be probed, or without `limit`.
     """
     if point.address is not None:
         return _at_address(point, binary, point.address, left_out)
-    functions = _named(point, binary, pid, left_out)
+    functions = _named(point, binary, processes, left_out)
     sites = _of_functions(point, binary, functions, limit, left_out)
     left_out += _copies(point, binary, functions, all)
     if not point.cpp:
@@ -57,11 +61,13 @@ def function_sites(
     return [replace(site, probe=f"{before}cpp:{site.probe.removeprefix(before)}") for site in sites]
 
 
-def _named(point: AttachPoint, binary: Binary, pid: int | None, left_out: list[str]) -> tuple[Function, ...]:
+def _named(
+    point: AttachPoint, binary: Binary, processes: Sequence[Picture], left_out: list[str]
+) -> tuple[Function, ...]:
     name = point.name
     if name is None:
         raise TracerError("the attach point names no function", f"write {point.kind}:PATH:FUNCTION; * stands for any")
-    functions = find_functions(binary, name, point.kind, point.cpp, pid, left_out)
+    functions = find_functions(binary, name, point.kind, point.cpp, processes, left_out)
     if not functions:
         raise not_found(binary, name)
     return functions

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from typing import Literal
 
 from tracer.errors import TracerError
-from tracer.host.maps import Mapping, mappings
+from tracer.host.maps import Mapping, Picture
 from tracer.host.memory import open_memory, read
 from tracer.host.stat import directory
 from tracer.probes.arch import EM_AARCH64
@@ -39,18 +39,18 @@ _NOPS = (b"\x0f\x1f", b"\x66")
 """How a longer nop begins: what the kernel makes of it once it was hit is a call or a jump, not a breakpoint."""
 
 
-def states(pid: int, sites: Sequence[Site]) -> list[State | None]:
+def states(process: Picture, sites: Sequence[Site]) -> list[State | None]:
     """What is so at each site in a process, the worst where it has the file mapped several times; None where that is
     not known, or the process does not use the file. Never waits for a page.
     """
     found: list[State | None] = [None] * len(sites)
     with ExitStack() as stack:
         try:
-            every = mappings(pid)
-            own = directory(pid)
+            every = process.mappings
+            own = directory(process.pid)
             pagemap = os.open(f"{own}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, pagemap)
-            memory = open_memory(pid)
+            memory = open_memory(process.pid)
             stack.callback(os.close, memory)
         except (OSError, TracerError):
             return found

@@ -79,7 +79,7 @@ def sites(count: int, semaphore: int | None = None) -> list[Site]:
 
 def attached(plan: Plan, pid: int | None = None, stop: Callable[[], bool] = lambda: False) -> tuple[Attachments, int]:
     """What each clause's program, 100 and following, is attached to."""
-    made = Attachments(pid, multi=True)
+    made = Attachments(() if pid is None else [pid], multi=True)
     programs = {(each.id, at): 100 + at for at, probe in enumerate(plan.probes) for each in probe.variants}
     return made, made.attach(plan, programs, generate(plan).site_texts, {}, stop)
 

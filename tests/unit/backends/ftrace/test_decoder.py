@@ -51,7 +51,7 @@ def decoded(
     decoder = build(
         event_format(7, fetches), fetches, [[(hits.append, sources)]], shape, runtime(), time_offset=1000, child_pid=42
     )
-    reader = Reader([], {7: decoder}, shape, pid)
+    reader = Reader([], {7: decoder}, shape, () if pid is None else [pid])
     out: list[tuple[object, ...]] = []
     reader._decode(b"".join(records), out)
     for one in out:
@@ -205,7 +205,7 @@ def test_records_of_loss_are_counted_between_samples() -> None:
         event_format(7, fetches), fetches, [[(hits.append, [Number(0, None)])]], PLAIN, runtime(),
         time_offset=0, child_pid=0,
     )  # fmt: skip
-    reader = Reader([], {7: decoder}, PLAIN, None)
+    reader = Reader([], {7: decoder}, PLAIN)
     out: list[tuple[object, ...]] = []
     reader._decode(sample(7, fetches, [1], PLAIN) + lost(5) + sample(7, fetches, [2], PLAIN) + lost(6), out)
     assert (len(out), reader.lost) == (2, 11)
@@ -239,7 +239,7 @@ def test_the_number_of_the_branch_says_who_runs(shape: Shape, with_strings: bool
     ]
     fields = (*fetches, Fetch("", "u16"))
     decoder = build(event_format(7, fields), fetches, branches, shape, runtime(), time_offset=0, child_pid=0)
-    reader = Reader([], {7: decoder}, shape, None)
+    reader = Reader([], {7: decoder}, shape)
     out: list[tuple[object, ...]] = []
     values: list[int | bytes] = [b"there", 9, b"app"] if with_strings else [-3]
     reader._decode(b"".join(sample(7, fields, [*values, branch], shape) for branch in (1, 0, 1)), out)
@@ -277,7 +277,7 @@ def test_any_mixture_of_events_is_decoded_record_by_record(rows: list[tuple[int,
         data += sample(number, layouts[number][0], values, shape)
         expected.append((value, content) if number == 9 else (value,))
     out: list[tuple[object, ...]] = []
-    reader = Reader([], decoders, shape, None)
+    reader = Reader([], decoders, shape)
     reader._decode(data, out)
     for one in out:
         decoders[one[shape.event]].run(one)  # type: ignore[index]

@@ -49,7 +49,7 @@ def strings(*rounds: Sequence[bytes]) -> tuple[list[object], Reader]:
     event = Beside("e0_s1_0", (), cast(Event, None), 0, TEXT, 1, "")
     other = long.decoder(event, event_format(BESIDE, (POINTER, STRING, PADDING, SENTINEL)), proper)
     ring = FakeRing(*(b"".join(part) for part in rounds))
-    reader = Reader([ring], {PROPER: proper, BESIDE: other}, PLAIN, None, long_strings=long)  # type: ignore[list-item]
+    reader = Reader([ring], {PROPER: proper, BESIDE: other}, PLAIN, long_strings=long)  # type: ignore[list-item]
     for _ in range(len(rounds) + 1):
         reader.collect()
     while reader.unfinished:

@@ -26,7 +26,7 @@ class FakeRing:
 def reader_of(*rings: FakeRing, family_of: int | None = None) -> Reader:
     world = Runtime(maps=None, emit=lambda event: None, loss=Loss())  # type: ignore[arg-type]
     decoder = build(event_format(7, []), [], [[(lambda hit: None, [])]], PLAIN, world, time_offset=0, child_pid=0)
-    return Reader(rings, {7: decoder}, PLAIN, family_of, follow=family_of is not None)  # type: ignore[arg-type]
+    return Reader(rings, {7: decoder}, PLAIN, () if family_of is None else [family_of], follow=family_of is not None)  # type: ignore[arg-type]
 
 
 def times(reader: Reader, final: bool = False) -> list[int]:

@@ -101,7 +101,7 @@ def packed(program: Path, version: str) -> None:
 
 def sites(program: Path, *names: str) -> list[Site]:
     binary = Binary(str(program))
-    found = [function for name in names for function in find_functions(binary, name, "uprobe", False, None, [])]
+    found = [function for name in names for function in find_functions(binary, name, "uprobe", False, (), [])]
     return [
         Site("uprobe", str(program), binary.identity, each.address, 0, f"uprobe:{program}:{each.name}", each.name)
         for each in found
@@ -161,7 +161,7 @@ def test_parameters_on_the_stack_and_by_value(program: Path) -> None:
 
 def test_prototypes_are_written_as_bpftrace_writes_them(program: Path) -> None:
     binary = Binary(str(program))
-    (found,) = find_functions(binary, "more", "uprobe", False, None, [])
+    (found,) = find_functions(binary, "more", "uprobe", False, (), [])
     shown = prototype(str(program), found.address)
     assert shown is not None
     assert tuple("short int sh" if each == "short sh" else each for each in shown) == (  # clang calls it so

@@ -42,7 +42,7 @@ def test_every_program_below_is_listed_once_by_its_own_name(folder: Path) -> Non
 
 
 def test_files_of_a_process_are_those_that_it_sees(folder: Path) -> None:
-    names = [Path(each.path).name for each in files_below(str(folder), Target(os.getpid()))]
+    names = [Path(each.path).name for each in files_below(str(folder), Target([os.getpid()]))]
     assert names == ["damaged", "silent", "ticker", "a"]
     assert Found(f"{folder}/ticker", f"{folder}/ticker", False) in files_below(str(folder), EVERY_PROCESS)
 

@@ -58,15 +58,15 @@ def test_every_copy_that_runs_is_meant_and_none_that_does_not(tmp_path: Path) ->
     with running(first, second, first) as pids:
         for text in (f"build-id:{wanted}", f"build-id:{wanted.upper()}", f"build-id:{wanted[:17]}"):
             assert sorted(files_of(text, EVERY_PROCESS)) == [(wanted, str(first)), (wanted, str(second))]
-        assert files_of(f"build-id:{wanted}", Target(pids[1])) == [(wanted, str(second))]
-        assert find_files(f"build-id:{wanted}", Target(pids[1])) == (Found(str(second), str(second)),)
+        assert files_of(f"build-id:{wanted}", Target([pids[1]])) == [(wanted, str(second))]
+        assert find_files(f"build-id:{wanted}", Target([pids[1]])) == (Found(str(second), str(second)),)
         with pytest.raises(TracerError, match=rf"process {os.getpid()} .* runs no file of build-id {wanted}"):
-            files_of(f"build-id:{wanted}", Target(os.getpid()))
+            files_of(f"build-id:{wanted}", Target([os.getpid()]))
         listed = {each.probe for each in list_probes(f"uprobe:build-id:{wanted}:main", EVERY_PROCESS)}
         assert listed == {f"uprobe:{first}:main", f"uprobe:{second}:main"}
-        assert {each.name for each in list_probes(f"build-id:{wanted}", Target(pids[1]))} >= {"main", "_start"}
+        assert {each.name for each in list_probes(f"build-id:{wanted}", Target([pids[1]]))} >= {"main", "_start"}
         second.unlink()
-        ((_, path),) = files_of(f"build-id:{wanted}", Target(pids[1]))
+        ((_, path),) = files_of(f"build-id:{wanted}", Target([pids[1]]))
         assert path.startswith(f"/proc/{pids[1]}/map_files/")
     with pytest.raises(TracerError, match=f"no process runs a file of build-id {wanted}"):
         files_of(f"build-id:{wanted}", EVERY_PROCESS)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tracer.errors import ProgramError, Source, TracerError
-from tracer.host.maps import executable_files
+from tracer.host.maps import Picture
 from tracer.lang.syntax.parser import parse
 from tracer.probes.site import Site, Target
 from tracer.resolve.files.loaded import loaded_files
@@ -47,7 +47,7 @@ def mapped(program: Path) -> set[str]:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.read(1) == b"+"
-        found = {os.path.realpath(each.path) for each in executable_files(process.pid)}
+        found = {os.path.realpath(each.path) for each in Picture(process.pid).files}
         process.stdin.close()
     return found
 

@@ -15,6 +15,7 @@ from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.safety.test_returns import plan, reason, returns_by_objdump
 from tracer import pipeline
 from tracer.errors import Diagnostic, ProgramError, Source
+from tracer.host.maps import Picture
 from tracer.kernel.trials import filtered_returns
 from tracer.resolve.binary import Binary
 from tracer.resolve.functions.lookup import find_functions
@@ -182,10 +183,10 @@ def test_a_perl_that_has_loaded_coro_switches_its_stacks(tmp_path: Path) -> None
     plugin.parent.mkdir(parents=True)
     with ExitStack() as stack:
         for each in (program, other, plugin):
-            assert switching_plugin(str(program), os.getpid()) is None
+            assert switching_plugin(str(program), [Picture(os.getpid())]) is None
             each.write_bytes(b"code")
             file = stack.enter_context(each.open("rb"))
             stack.enter_context(mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC))
-        reason = switching_plugin(str(program), os.getpid())
+        reason = switching_plugin(str(program), [Picture(os.getpid())])
         assert reason is not None and reason.startswith(f"Coro, which process {os.getpid()} (")
-        assert switching_plugin(str(other), os.getpid()) is None
+        assert switching_plugin(str(other), [Picture(os.getpid())]) is None

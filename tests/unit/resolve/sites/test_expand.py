@@ -29,7 +29,7 @@ LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
 
 
 def sites(points: str, pid: int | None = None, limit: int = 5000) -> tuple[Site, ...]:
-    return expand(parse(Source(points + " { @[func] = count(); }")), Target(pid), limit)[0]
+    return expand(parse(Source(points + " { @[func] = count(); }")), Target(() if pid is None else [pid]), limit)[0]
 
 
 def verify_sites(found: Iterable[Site]) -> None:

@@ -14,13 +14,12 @@ from tracer.backends.bcc.attach.loader import CALLS, RETURNS
 from tracer.backends.bcc.codegen.sites.hit_marks import cookie
 from tracer.backends.bcc.codegen.sites.text import SiteTexts
 from tracer.backends.precheck import check_alone, unprobable
-from tracer.errors import Diagnostic, ProgramError, TracerError
+from tracer.errors import TracerError
 from tracer.kernel.bpf import link_uprobes
-from tracer.kernel.limits import COLLISION, MORE_DESCRIPTORS, ONE_SEMAPHORE, allowed_descriptors, check_room
+from tracer.kernel.limits import allowed_descriptors, check_room
 from tracer.kernel.syscall import Call
 from tracer.kernel.trials.instructions import (
     NOT_PROBED,
-    REMEDY,
     Spot,
     Stopped,
     codes_at,
@@ -29,7 +28,6 @@ from tracer.kernel.trials.instructions import (
     place_of,
 )
 from tracer.kernel.workers.watcher import AT_ONCE_S, Watcher
-from tracer.lang.walk import attach_points
 from tracer.plan.model import Plan, ProbePlan
 from tracer.plan.points import first_numbers
 from tracer.probes.site import FileIdentity, Site
@@ -64,15 +62,19 @@ _Stop = Callable[[], bool]
 class Attachments:
     """The links and events of a session. `left_out` are the sites that the kernel does not probe."""
 
-    def __init__(self, pid: int | None, multi: bool, is_child: bool = False) -> None:
+    def __init__(self, pids: Sequence[int], multi: bool, is_child: bool = False) -> None:
+        """`pids`: each has links or events of its own, so that no other process runs into the breakpoints; () for one
+        of each for all.
+        """
         self.left_out: dict[Spot, Site] = {}
-        self._pid = pid
+        self._pids = pids
+        self._gone: set[int] = set()
         self._is_child = is_child
         self._multi = multi
         self._descriptors: list[_Held] = []
         self._files: dict[tuple[str, FileIdentity], int] = {}
         self._shared: SharedEvents | None = None
-        self._anchors: Anchors | None = None
+        self._anchors: list[Anchors] = []
         self._watcher = Watcher()
 
     @property
@@ -96,7 +98,7 @@ class Attachments:
                 if file not in self._files:
                     self._files[file] = open_verified(*file)
             self.left_out = unprobable(plan, self._watcher, stop)
-            self._watcher.mind(sites, self._pid)
+            self._watcher.mind(sites, self._pids)
             jobs = _jobs(plan, programs, texts, noted, self.left_out)
             if CALLS in programs:
                 jobs += _counting(plan, programs, self.left_out)
@@ -104,19 +106,18 @@ class Attachments:
             if not self._multi:
                 alone = sum(len(sites) for number, (*_, sites) in enumerate(jobs) if number not in shared)
                 check_alone(plan, alone)
-                check_room(alone, allowed_descriptors())
-            if self._pid is not None:
-                self._anchors = Anchors(self._pid, plan, self._watcher, self._multi, self._is_child)
+                check_room(alone * max(len(self._pids), 1), allowed_descriptors())
+            self._anchors = [Anchors(pid, plan, self._watcher, self._multi, self._is_child) for pid in self._pids]
             attached: dict[int, bool] = {}
             for number, (probe, program, point, marked) in enumerate(jobs):
                 before = len(self._descriptors)
                 try:
                     if number in shared:
                         self._events(shared[number], program, point, [site for site, _ in marked])
-                    else:
-                        self._sites(program, point, marked, probe.clause, stop)
+                    for pid in (self._pids or (None,)) if number not in shared else ():
+                        self._sites(program, point, marked, probe.clause, stop, pid)
                 except _Refused as error:
-                    raise _under(probe, plan, error) from error
+                    raise _said(probe, plan, error) from error
                 attached[probe.clause.id] = attached.get(probe.clause.id, False) or before < len(self._descriptors)
             if self._shared is not None:
                 self._shared.attached()
@@ -124,9 +125,9 @@ class Attachments:
             for probe in plan.probes:
                 if not attached[probe.clause.id]:
                     every = [site for variant in probe.variants for site in variant.sites]
-                    raise _under(probe, plan, _refused(OSError(NOT_PROBED[0], ""), every, self._pid))
-            if self._anchors is not None:
-                self._anchors.attached(self.left_out, self._points)
+                    raise _said(probe, plan, _Refused(OSError(NOT_PROBED[0], ""), every))
+            for anchors in self._anchors:
+                anchors.attached(self.left_out, self._points)
         except Stopped:
             self.detach()
             return 0
@@ -152,8 +153,8 @@ class Attachments:
         held, self._descriptors = self._descriptors, []
         self._watcher.patience_s = AT_ONCE_S
         self._close(held)
-        if self._anchors is not None:
-            self._anchors.close()
+        for anchors in self._anchors:
+            anchors.close()
         if self._watcher.settled:
             self._leave()
 
@@ -176,24 +177,24 @@ class Attachments:
         own = [each for each in self._descriptors if each[1] in ending]
         self._descriptors = [each for each in self._descriptors if each[1] not in ending]
         self._close(own)
-        if self._anchors is not None:
-            self._anchors.drop(ending)
+        for anchors in self._anchors:
+            anchors.drop(ending)
         self._watcher.check(alone)
 
     @property
     def wake(self) -> tuple[int, ...]:
         """Readable when `keep_up` has something to do."""
-        return self._anchors.wake if self._anchors is not None else ()
+        return tuple([fd for anchors in self._anchors for fd in anchors.wake])
 
     def keep_up(self) -> None:
-        """Goes on where the main thread of the process has ended, or another has exec'ed."""
-        if self._anchors is not None:
-            self._anchors.look(self._points)
+        """Goes on where the main thread of a process has ended, or another has exec'ed."""
+        for anchors in self._anchors:
+            anchors.look(self._points)
 
     @property
     def missed(self) -> Sequence[str]:
         """What may have been missed, for the end."""
-        return self._anchors.missed if self._anchors is not None else ()
+        return [said for anchors in self._anchors for said in anchors.missed]
 
     @property
     def _points(self) -> set[int]:
@@ -217,7 +218,7 @@ class Attachments:
         from tracer.backends.bcc.attach.shared_events import SharedEvents
 
         try:
-            self._shared = SharedEvents(self._pid, stop, self._watcher)
+            self._shared = SharedEvents(self._pids, stop, self._watcher)
         except TracerError:
             return {}
         wanted = [(jobs[number][0], [site for site, _ in jobs[number][3]]) for number in many]
@@ -227,13 +228,17 @@ class Attachments:
         assert self._shared is not None
         for event in events:
             try:
-                descriptor = self._shared.attach(event, program)
+                descriptors = self._shared.attach(event, program)
+            except ProcessLookupError:
+                raise TracerError(f"process {self._pids[0]} has gone") from None
             except OSError as error:
-                raise _refused(error, sites, self._pid) from error
-            if descriptor is not None:
-                self._descriptors.append((descriptor, point, len(sites)))
+                raise _Refused(error, sites) from error
+            self._descriptors += [(descriptor, point, len(sites)) for descriptor in descriptors]
 
-    def _sites(self, program: int, point: int, marked: list[_Marked], clause: Clause, stop: _Stop) -> None:
+    def _sites(
+        self, program: int, point: int, marked: list[_Marked], clause: Clause, stop: _Stop, pid: int | None
+    ) -> None:
+        """For one process, or (None) for all."""
         groups: dict[tuple[str, FileIdentity, bool], list[_Marked]] = {}
         latest: object = None
         for each in marked:
@@ -245,10 +250,20 @@ class Attachments:
             group.append(each)
         for (name, identity, returns), sites in groups.items():
             file = self._files[name, identity]
-            call = partial(self._link if self._multi else self._event, program, file, returns)
+            call = partial(self._link if self._multi else self._event, program, file, returns, pid)
             many = SITES_A_LINK if self._multi else 1
             for first in range(0, len(sites), many):
-                self._attach_part(call, program, point, file, sites[first : first + many], clause, stop)
+                try:
+                    self._attach_part(call, program, point, file, sites[first : first + many], clause, stop)
+                except ProcessLookupError:
+                    self._note_gone(pid)
+                    return
+
+    def _note_gone(self, pid: int | None) -> None:
+        """One has ended. Raises `TracerError` where it was the last."""
+        self._gone.add(pid or 0)
+        if len(self._gone) >= len(self._pids):
+            raise TracerError(f"process {pid} has gone")
 
     def _attach_part(
         self, call: _ToCall, program: int, point: int, file: int, marked: list[_Marked], clause: Clause, stop: _Stop
@@ -267,11 +282,13 @@ class Attachments:
             for part, result in zip(tried, results, strict=True):
                 try:
                     if result < 0:
-                        raise OSError(-result, os.strerror(-result))
+                        raise OSError(-result, os.strerror(-result))  # of ESRCH a ProcessLookupError
                     if not self._multi:
                         from tracer.kernel.perf import attach as perf_attach
 
                         perf_attach(result, program)
+                except ProcessLookupError:
+                    raise
                 except OSError as error:
                     if error.errno == errno.EINVAL and len(part) > 1:
                         untried += [part[: len(part) // 2], part[len(part) // 2 :]]  # to name the place
@@ -279,13 +296,13 @@ class Attachments:
                     if error.errno not in NOT_PROBED or (
                         len(part) == 1 and not may_go_without(clause, place_of(part[0][0]))
                     ):
-                        raise _refused(error, [site for site, _ in part], self._pid) from error
+                        raise _Refused(error, [site for site, _ in part]) from error
                     if len(part) > 1:
                         untried += parts(part, codes_at(_path(file), [site.offset for site, _ in part]))
                     else:
                         self.left_out[place_of(part[0][0])] = part[0][0]
 
-    def _link(self, program: int, file: int, returns: bool, marked: list[_Marked]) -> Call:
+    def _link(self, program: int, file: int, returns: bool, pid: int | None, marked: list[_Marked]) -> Call:
         cookies = [each for _, each in marked]
         references = [site.semaphore or 0 for site, _ in marked]
         return link_uprobes(
@@ -293,16 +310,16 @@ class Attachments:
             file,
             [site.offset for site, _ in marked],
             references if any(references) else None,
-            pid=self._pid,
+            pid=pid,
             returns=returns,
             cookies=cookies if any(cookies) else None,
         )
 
-    def _event(self, program: int, file: int, returns: bool, marked: list[_Marked]) -> Call:
+    def _event(self, program: int, file: int, returns: bool, pid: int | None, marked: list[_Marked]) -> Call:
         ((site, _),) = marked
         from tracer.kernel.perf import uprobe_call  # links need none
 
-        return uprobe_call(file, site.offset, pid=self._pid, semaphore=site.semaphore or 0, returns=returns)
+        return uprobe_call(file, site.offset, pid=pid, semaphore=site.semaphore or 0, returns=returns)
 
 
 def _files(sites: Sequence[Site]) -> Iterator[tuple[str, FileIdentity]]:
@@ -368,31 +385,15 @@ def _by_program(
     return found
 
 
-class _Refused(TracerError):
-    """The error for a place that the kernel refused, to be shown under its attach point."""
+class _Refused(Exception):
+    """The kernel does not attach to some sites."""
+
+    def __init__(self, error: OSError, sites: Sequence[Site]) -> None:
+        super().__init__(error, sites)
+        self.error, self.sites = error, sites
 
 
-def _under(probe: ProbePlan, plan: Plan, error: TracerError) -> ProgramError:
-    span = attach_points(probe.clause, plan.program.source)
-    return ProgramError(plan.program.source, [Diagnostic(error.message, span, error.hint)], exit_code=error.exit_code)
+def _said(probe: ProbePlan, plan: Plan, refused: _Refused) -> TracerError:
+    from tracer.backends.bcc.attach.refused import under
 
-
-def _refused(error: OSError, sites: list[Site], pid: int | None) -> TracerError:
-    where = sites[0].shown + (f" and {len(sites) - 1} more sites" if len(sites) > 1 else "")
-    if error.errno == errno.ESRCH:
-        return TracerError(f"process {pid} has gone")
-    if error.errno == errno.EMFILE:
-        return _Refused(f"cannot attach to {where}: too many open files", MORE_DESCRIPTORS)
-    hints = {
-        errno.EINVAL: ONE_SEMAPHORE,
-        **dict.fromkeys(NOT_PROBED, REMEDY),
-        errno.EPERM: "the kernel does not permit it (lockdown, a container without CAP_SYS_ADMIN)",
-    }
-    message = f"cannot attach to {where}: {_words(error.errno or 0)}"
-    return _Refused(message, hints.get(error.errno or 0, "--backend ftrace attaches in another way"))
-
-
-def _words(number: int) -> str:
-    if number == errno.EINVAL:
-        return COLLISION
-    return "not supported" if number in NOT_PROBED else os.strerror(number)
+    return under(probe, plan, refused.error, refused.sites)

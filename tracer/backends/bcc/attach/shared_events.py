@@ -7,7 +7,10 @@ thousand that is most of a minute.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
@@ -31,10 +34,10 @@ class ClauseEvent(Event):
 class SharedEvents:
     """The trace events of one session. `left_out` are the sites that the kernel does not probe."""
 
-    def __init__(self, pid: int | None, stop: Callable[[], bool], watcher: Watcher) -> None:
+    def __init__(self, pids: Sequence[int], stop: Callable[[], bool], watcher: Watcher) -> None:
         """Raises `TracerError` where there is no tracefs, or none that can do this."""
         self.left_out: dict[Spot, Site] = {}
-        self._pid = pid
+        self._pids = pids
         self._stop = stop
         self._trials: Trials | None = None
         self._watcher = watcher
@@ -60,8 +63,8 @@ class SharedEvents:
         self._definitions.define([event for events in made for event in events], self._stop)
         return made
 
-    def attach(self, event: ClauseEvent, program: int) -> int | None:
-        """Lets a program run at an event; returns the descriptor that holds it, None where no place could be probed.
+    def attach(self, event: ClauseEvent, program: int) -> list[int]:
+        """Lets a program run at an event; returns the descriptors that hold it, none where no place could be probed.
 
         Raises `OSError`, `TracerError` and `Stopped`.
         """
@@ -77,7 +80,7 @@ class SharedEvents:
                     raise
             self.left_out |= {place_of(place.site): place.site for place in refused}
             left = self._definitions.without(left, refused)
-        return None
+        return []
 
     def attached(self) -> None:
         """To be called when all programs are attached: from now on the kernel itself keeps the definitions."""
@@ -87,19 +90,23 @@ class SharedEvents:
         """Removes all definitions; the descriptors must be closed by then."""
         self._definitions.close()
 
-    def _open(self, event: Event, program: int) -> int:
+    def _open(self, event: Event, program: int) -> list[int]:
         attributes = perf.Attributes(perf.TYPE_TRACEPOINT, self._definitions.format(event).id, flags=perf.DISABLED)
         # Bound to one task or one CPU, but the BPF program on it runs wherever the breakpoint is (trace_uprobe.c,
-        # uprobe_perf_func).
-        cpu = perf.online_cpus()[0] if self._pid is None else -1
-        call = perf.event_call(attributes, -1 if self._pid is None else self._pid, cpu)
-        descriptor = self._watcher.open_one(call)
+        # uprobe_perf_func): of several it is attached to the first.
+        places = [(pid, -1) for pid in self._pids] or [(-1, perf.online_cpus()[0])]
+        descriptors: list[int] = []
         try:
-            perf.attach(descriptor, program)
-        except OSError:
-            self._watcher.close([descriptor])
+            for pid, cpu in places:
+                with suppress(ProcessLookupError):
+                    descriptors.append(self._watcher.open_one(perf.event_call(attributes, pid, cpu)))
+            if not descriptors:
+                raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+            perf.attach(descriptors[0], program)
+        except BaseException:
+            self._watcher.close(descriptors)
             raise
-        return descriptor
+        return descriptors
 
     def _refused(self, event: Event) -> list[Place]:
         if self._stop():

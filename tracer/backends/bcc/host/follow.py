@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import struct
+from collections.abc import Sequence
 
 from tracer.backends.bcc.host import pid_namespace
 from tracer.backends.bcc.host.features import NO_NEW_TASK
@@ -23,7 +24,7 @@ from tracer.plan.states import Unsupported, elsewhere
 
 _TRACEPOINT = "task", "task_newtask"
 _BLOCK = 4096  # FOLLOWED_BLOCK in prelude.h
-_PIDS = 1 << 22  # PID_MAX_LIMIT of linux/threads.h
+_PIDS = 1 << 22  # PID_MAX_LIMIT of linux/threads.h; FOLLOWED_HERE in prelude.h
 _FIELDS = (r"pid_t pid;\s+offset:8;\s+size:4;", r" clone_flags;\s+offset:32;\s+size:8;")  # struct new_task
 
 
@@ -51,20 +52,22 @@ def _missing_in(tracefs: Tracefs) -> Unsupported | None:
 def create_map() -> int:
     """The map that says who is followed; nobody yet. Raises `OSError`."""
     with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
-        # That of our namespace alone (Linux 6.14): the numbers are those of the first.
-        most = _PIDS if pid_namespace.translated() else int(file.read())
+        # In a namespace that is its own (Linux 6.14), and comes behind all numbers of the first.
+        most = int(file.read()) + (_PIDS if pid_namespace.translated() else 0)
     blocks = most // _BLOCK + 1
     return bpf.map_create(MapType.ARRAY, 4, _BLOCK, blocks, name="tracer_followed")
 
 
-def follow(fd: int, pid: int, program: int) -> int:
-    """Follows a process and what it forks from now on; returns the descriptor of the event that does so. In a pid
-    namespace the programs find the process by themselves.
+def follow(fd: int, pids: Sequence[int], program: int) -> int:
+    """Follows processes and what they fork from now on; returns the descriptor of the event that does so. In a pid
+    namespace, where their other numbers are not known, the programs find them by these.
     """
-    if not pid_namespace.translated():
-        block = bytearray(_BLOCK)
-        block[pid % _BLOCK] = 1
-        bpf.map_update(fd, struct.pack("=I", pid // _BLOCK), bytes(block))
+    blocks: dict[int, bytearray] = {}
+    first = _PIDS if pid_namespace.translated() else 0
+    for pid in pids:
+        blocks.setdefault((first + pid) // _BLOCK, bytearray(_BLOCK))[pid % _BLOCK] = 1
+    for place, block in blocks.items():
+        bpf.map_update(fd, struct.pack("=I", place), bytes(block))
     number = find().number(*_TRACEPOINT)
     if number is None:
         raise TracerError(NO_NEW_TASK.reason, NO_NEW_TASK.hint)

@@ -67,17 +67,15 @@ def sequenced() -> bool:
     return bool(_places()) and _places()[-1] != 0
 
 
-def words(target: int = 0) -> tuple[int, ...]:
-    """What takes the places of OF_KERNEL(0), OF_KERNEL(1), … in prelude.h, for a trace of a process or of all; nothing
-    where the kernel does not say.
-    """
+def words() -> tuple[int, ...]:
+    """What takes the places of OF_KERNEL(0), OF_KERNEL(1), … in prelude.h; nothing where the kernel does not say."""
     try:
         ours = os.stat("/proc/self/ns/pid")
     except OSError:
         return ()
     device = os.major(ours.st_dev) << 20 | os.minor(ours.st_dev)  # as the kernel packs it (MKDEV)
     places = _places()
-    return (*places[:5], ours.st_ino, target, device, *places[5:]) if places else ()
+    return (*places[:5], ours.st_ino, device, *places[5:]) if places else ()
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""The open descriptors of a session's events, the rings that they fill, and the leader that tells of an exec. The
+"""The open descriptors of a session's events, the rings that they fill, and the leaders that tell of an exec. The
 session knows what a sample means.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tracer.backends.ftrace.program import Event, FtraceProgram
 from tracer.backends.ftrace.read.copies import FIRST, Copies, Copy
 from tracer.backends.ftrace.read.descriptors import Abilities, CannotOpen, NeedsSamples, Opener, Opening, ProcessEnded
-from tracer.backends.ftrace.read.leader import Leader, leader_of, takes_descriptors
+from tracer.backends.ftrace.read.leader import Leaders, takes_descriptors
 from tracer.backends.ftrace.read.reader import Reader
 from tracer.backends.ftrace.refusals import at_clause
 from tracer.backends.ftrace.samples.decoder import Decoder
@@ -60,14 +60,14 @@ class Attachment:
         self.beside = beside
         self._openings = list(openings)
         self._proper = len(openings) - len(beside)
-        self._pid = target.pid
+        self._pids = target.pids
         self._follow = program.plan.follow
         self._priority = program.plan.priority
         self._copier: Copier | None = None
         self._copies: Copies | None = None
         self._upkeep: Upkeep | None = None
         self._rings: dict[int, perf.Ring] = {}
-        self._leader: Leader | None = None
+        self._leaders: Leaders | None = None
         self._dropped: list[int] = []
         self._paused: list[int] = []
         cpus = perf.online_cpus()
@@ -82,19 +82,18 @@ class Attachment:
                 cpus, self._rings, self.shape.sample_type, abilities, _CLOCK, depth, watcher, self._follow,
                 registers,
             )  # fmt: skip
-            self._undo.callback(self._drop_leader)
-            self._inherit_thread = abilities.inherit_thread
-            self._leader = leader_of(self._pid, self._inherit_thread, self._follow)
+            self._undo.callback(self._drop_leaders)
+            self._leaders = Leaders(self._pids, abilities.inherit_thread, self._follow)
             command = target.program is not None
             scoped = not takes_descriptors(target.program) and (command or not self._follow)
-            self.descriptors = self._opener.open(openings, self._pid, scoped)
+            self.descriptors = self._opener.open(openings, self._pids, scoped)
             self._undo.callback(self.descriptors.close)
             self.descriptors.keepers = self._opener.keep(openings)
         except BaseException:
             self._undo.close()
             raise
         if not self.descriptors.scoped:
-            self._drop_leader()
+            self._drop_leaders()
 
     def read(
         self, decoders: Mapping[int, Decoder], unwinder: Unwinder | None = None, upkeep: Upkeep | None = None
@@ -103,8 +102,8 @@ class Attachment:
         beside others. Raises `TracerError`.
         """
         rings = list(self._rings.values())
-        pid = self._own_pid()
-        if pid is not None and self._follow:
+        own, grows = self._own_pids(), self._follow or len(self._pids) > 1
+        if own and grows:
             # Rings of their own, so that no number of samples leaves a fork without room.
             rings += self._rings_of(self._opener.cpus, _BIRTHS, perf.TASK).values()
         if self._priority:
@@ -116,7 +115,7 @@ class Attachment:
         # As with copies: descendants that have inherited descriptors cannot be given others.
         self._upkeep = None if self._follow and self.descriptors.scoped else upkeep
         strings = None if upkeep is None else upkeep.strings
-        self.reader = Reader(rings, decoders, self.shape, pid, self._follow, self._copier, self._copies, strings)
+        self.reader = Reader(rings, decoders, self.shape, own, self._follow, self._copier, self._copies, strings)
 
     def wait(self, wake: Sequence[int], timeout_s: float) -> bool:
         """Waits for a ring or for `timeout_s`; true where one of `wake` became readable."""
@@ -124,37 +123,39 @@ class Attachment:
         if self._copier is None or not self._copier.runs:
             # What one process is told of a ring, another is not.
             awaited += [ring.fd for ring in self._rings.values()]
-        leader = self._leader
-        if leader is not None and leader.hung_up:
-            timeout_s = min(timeout_s, LOOK_S)
-        elif leader is not None:
-            awaited.append(leader.fd)
+        leaders = self._leaders
+        if leaders is not None:
+            if leaders.any_hung_up():
+                timeout_s = min(timeout_s, LOOK_S)
+            awaited += leaders.fds
         found = readable(awaited, timeout_s)
-        if leader is not None and leader.fd in found:
-            leader.look()
+        if leaders is not None and any(fd in found for fd in leaders.fds):
+            leaders.look()
         return any(fd in wake for fd in found)
 
     def follow_exec(self) -> None:
         """Opens the descriptors anew where an exec has taken them away. Raises `TracerError`."""
-        if self._leader is None or not self._leader.has_execed():
-            return
-        self._drop_leader()
+        for pid in self._leaders.execed() if self._leaders is not None else ():
+            self._open_anew(pid)
+
+    def _open_anew(self, pid: int) -> None:
+        assert self._leaders is not None
         try:
-            self._leader = leader_of(self._pid, self._inherit_thread, self._follow)
-            fresh = self._opener.open(self._openings, self._pid)
+            self._leaders.renew(pid)
+            fresh = self._opener.open(self._openings, [pid])
             for number in (*self._dropped, *self._paused):
                 fresh.drop(number)
-            if self._follow:
+            if self._follow or len(self._pids) > 1:
                 self.descriptors.add(fresh)
             else:
                 self.descriptors.replace(fresh)
         except ProcessEnded:
             return  # the run loop will notice
         except NeedsSamples:
-            message = f"process {self._pid} runs another program now, whose hits cannot be counted"
+            message = f"process {pid} runs another program now, whose hits cannot be counted"
             raise TracerError(message, MORE_DESCRIPTORS) from None
         if self.reader is not None:
-            self.reader.pid = self._own_pid()
+            self.reader.pids = self._own_pids()
 
     def fit_copies(self) -> None:
         """Adjusts the size of the copies of stacks to what they need, as far as there is room."""
@@ -185,7 +186,7 @@ class Attachment:
         else:
             try:
                 openings = [self._openings[each] for each in numbers]
-                fresh = self._opener.open(openings, self._pid, self.descriptors.scoped)
+                fresh = self._opener.open(openings, self._pids, self.descriptors.scoped)
             except (TracerError, NeedsSamples):
                 self._upkeep = None
                 return
@@ -198,7 +199,7 @@ class Attachment:
         opening = replace(self._openings[copy.number], stack=size, marked=not copy.marked)
         current = self.descriptors
         try:
-            fresh = self._opener.open([opening], self._pid, current.scoped)
+            fresh = self._opener.open([opening], self._pids, current.scoped)
         except (TracerError, NeedsSamples):
             return False
         if (fresh.scoped, fresh.check_pid) != (current.scoped, current.check_pid):
@@ -238,8 +239,8 @@ class Attachment:
 
     @property
     def traps_others(self) -> bool:
-        """Whether other processes run into the breakpoints too, though one alone is traced."""
-        return self._pid is not None and (self._follow or self.descriptors.check_pid)
+        """Whether other processes run into the breakpoints too, though some alone are traced."""
+        return bool(self._pids) and (self._follow or self.descriptors.check_pid)
 
     def lost(self) -> int:
         """Samples lost so far."""
@@ -274,9 +275,9 @@ class Attachment:
         """Hits and lost samples of each event, but for those beside others."""
         return [self.descriptors.total(number) for number in range(self._proper)]
 
-    def _own_pid(self) -> int | None:
-        """The process whose samples count; None if no samples of others come."""
-        return self._pid if self.descriptors.check_pid else None
+    def _own_pids(self) -> tuple[int, ...]:
+        """The processes whose samples count; () if no samples of others come."""
+        return self._pids if self.descriptors.check_pid else ()
 
     def _rings_of(self, cpus: Sequence[int], size: int, flags: int = perf.DISABLED) -> dict[int, perf.Ring]:
         rings: dict[int, perf.Ring] = {}
@@ -300,10 +301,10 @@ class Attachment:
         self.details = (f"process {copier.pid} empties the buffers, {copier.priority}",)
         return copier
 
-    def _drop_leader(self) -> None:
-        if self._leader is not None:
-            self._leader.close()
-            self._leader = None
+    def _drop_leaders(self) -> None:
+        if self._leaders is not None:
+            self._leaders.close()
+            self._leaders = None
 
 
 def open_events(
@@ -321,7 +322,7 @@ def open_events(
     beside: list[Beside] | None = None
     while True:
         if beside is None:
-            beside = _defined_beside(definitions, events, target.pid)
+            beside = _defined_beside(definitions, events, target.pids)
         openings = [
             Opening(
                 definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
@@ -373,12 +374,12 @@ def open_events(
             raise complaint
 
 
-def _defined_beside(definitions: Definitions, events: Sequence[Event], pid: int | None) -> list[Beside]:
+def _defined_beside(definitions: Definitions, events: Sequence[Event], pids: Sequence[int]) -> list[Beside]:
     if not any(event.texts(branch) for event in events for branch in range(len(event.branches))):
         return []
     from tracer.backends.ftrace.read.long_strings import define_beside  # few programs need it
 
-    return define_beside(definitions, events, pid)
+    return define_beside(definitions, events, pids)
 
 
 def _may_lose(event: Event, refused: Iterable[Place]) -> bool:

@@ -1,7 +1,7 @@
 """The perf descriptors of a session: which to open for whom, so that every hit of the target is seen exactly once.
 
 * Every process: one descriptor for each event and CPU.
-* One process: for each event, thread and CPU, as perf record does, inherited by the threads that it starts later
+* Some processes: for each event, thread and CPU, as perf record does, inherited by the threads that it starts later
   (`inherit_thread`, Linux 5.13). No other process is trapped. A thread that starts while descriptors are being opened
   may have inherited one or not, and nothing tells which: so it all begins anew until no thread has come in between.
 * The command of -c and its descendants: the same, inherited over fork too. It waits behind its pipe meanwhile. With an
@@ -10,7 +10,7 @@
   lets a parent and a child that have inherited the same events swap these; when the parent ends, the event that names
   the child goes, and with it the child's breakpoints (tried on 6.18: of 300 children whose parent had ended a sixth to
   a quarter was missed; perf_event_context_sched_out, uprobe_perf_filter).
-* A running process and its descendants: machine-wide, and the samples of others are dropped (see `reader`). A child
+* Running processes and their descendants: machine-wide, and the samples of others are dropped (see `reader`). A child
   that it forks while descriptors are being opened would have inherited some of them.
 * A process that is about to exec a set-user-ID program would lose its descriptors (see `leader`): machine-wide ones.
 * Where that does not end, where it takes too many descriptors, or where the kernel inherits over fork alone:
@@ -65,7 +65,7 @@ class Opening:
 @dataclass(slots=True)
 class Descriptors:
     """Open descriptors, by event in the order of the openings. `check_pid` is set where samples of others come too,
-    `scoped` where they are those of one process's threads; `filtered` tells for each event whether its filter was
+    `scoped` where they are those of the threads of processes; `filtered` tells for each event whether its filter was
     taken, `sampled` whether it was not merely counted, `early` whether it is enabled before others.
     `before` is what replaced descriptors had seen, `doubles` how many of those hits others have seen too. `anchors` are
     beside them, each with the number of its event. `keepers`, by event, keep it until all is closed (see
@@ -217,7 +217,7 @@ def _accepted(attributes: perf.Attributes) -> bool:
 @dataclass(frozen=True, slots=True)
 class Opener:
     """Opens the descriptors of a session. `rings` has one for each CPU where anything is sampled, else none. `follow`:
-    descriptors of one process are also those of its descendants. Samples with stacks have the `registers` of that mask.
+    descriptors of a process are also those of its descendants. Samples with stacks have the `registers` of that mask.
     """
 
     cpus: Sequence[int]
@@ -230,26 +230,27 @@ class Opener:
     follow: bool = False
     registers: int = 0
 
-    def open(self, openings: Sequence[Opening], pid: int | None, scoped: bool = True) -> Descriptors:
-        """All of them, disabled. Not `scoped`, those of one process are machine-wide nevertheless.
+    def open(self, openings: Sequence[Opening], pids: Sequence[int], scoped: bool = True) -> Descriptors:
+        """All of them, disabled: of some processes, or (without any) of all. Not `scoped`, those of some are
+        machine-wide nevertheless.
 
         Raises `TracerError`; `NeedsSamples` where a counter would count others too.
         """
         wide = len(openings) * len(self.cpus)
         allowed = allowed_descriptors()
-        if pid is None:
+        if not pids:
             check_room(wide, allowed)
             return self._open_wide(openings)
         for _ in range(_ATTEMPTS if scoped else 0):
-            threads = threads_of(pid)
+            threads = threads_of(*pids)
             if not threads:
-                raise ProcessEnded(pid)
+                raise ProcessEnded(pids[0])
             needed = sum(len(threads) * (1 if opening.counted else len(self.cpus)) for opening in openings)
             needed += len(openings) if self.follow else 0
             if needed > allowed:
                 break
             opened = self._open_scoped(openings, threads)
-            if set(threads_of(pid)) <= set(threads):
+            if set(threads_of(*pids)) <= set(threads):
                 return opened
             opened.close()
             time.sleep(0.002)

@@ -116,8 +116,9 @@ class HistTriggers:
 
 def why_not(definitions: Definitions, target: Target) -> str | None:
     """Why no hist trigger can be used for this target here."""
-    if target.pid is not None:
-        return "a hist trigger counts every process, and this trace is of one"
+    if target.pids:
+        some = "one" if len(target.pids) == 1 else "some"
+        return f"a hist trigger counts every process, and this trace is of {some}"
     return definitions.why_no_triggers()
 
 

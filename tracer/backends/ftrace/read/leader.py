@@ -18,6 +18,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Sequence
+from contextlib import suppress
 
 from tracer.backends.ftrace.read.descriptors import CannotOpen, ProcessEnded
 from tracer.host.stat import ENDED, facts_of
@@ -79,14 +81,63 @@ def _inherited(pid: int, inherit_thread: bool, anchored: bool) -> Inherited:
     return Inherited(pid, flags if anchored else 0)
 
 
-def leader_of(pid: int | None, inherit_thread: bool, anchored: bool) -> Leader | None:
-    """The leader of a process; None for no process. Raises `TracerError`."""
-    if pid is None:
-        return None
-    try:
-        return Leader(pid, inherit_thread, anchored)
-    except OSError as error:
-        raise ProcessEnded(pid) if error.errno == errno.ESRCH else CannotOpen(error) from None
+class Leaders:
+    """Those of the processes of a trace; one that ends has none any more."""
+
+    def __init__(self, pids: Sequence[int], inherit_thread: bool, anchored: bool) -> None:
+        """Raises `TracerError`, `ProcessEnded` where none of them runs."""
+        self._how = inherit_thread, anchored
+        self._by_process: dict[int, Leader] = {}
+        try:
+            for pid in pids:
+                with suppress(ProcessEnded):
+                    self.renew(pid)
+        except BaseException:
+            self.close()
+            raise
+        if pids and not self._by_process:
+            raise ProcessEnded(pids[0])
+
+    def renew(self, pid: int) -> None:
+        """Another for what the process runs now. Raises `TracerError`."""
+        self.drop(pid)
+        try:
+            self._by_process[pid] = Leader(pid, *self._how)
+        except OSError as error:
+            raise ProcessEnded(pid) if error.errno == errno.ESRCH else CannotOpen(error) from None
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """Readable when one has hung up, until `look`."""
+        return tuple(each.fd for each in self._by_process.values())
+
+    def look(self) -> None:
+        """Takes note of those that have hung up."""
+        for each in self._by_process.values():
+            each.look()
+
+    def any_hung_up(self) -> bool:
+        """Whether all have of a process that has not ended as far as is known: it may be about to exec."""
+        for pid, each in list(self._by_process.items()):
+            if each.hung_up:
+                if facts_of(pid) is not None:
+                    return True
+                self.drop(pid)
+        return False
+
+    def execed(self) -> list[int]:
+        """The processes that run another program now, without the descriptors."""
+        return [pid for pid, each in self._by_process.items() if each.has_execed()]
+
+    def drop(self, pid: int) -> None:
+        """Closes that of one process, if it has one."""
+        if (leader := self._by_process.pop(pid, None)) is not None:
+            leader.close()
+
+    def close(self) -> None:
+        """A second call does nothing."""
+        for each in [*self._by_process]:
+            self.drop(each)
 
 
 def takes_descriptors(program: str | None) -> bool:

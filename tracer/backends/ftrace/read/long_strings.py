@@ -78,14 +78,14 @@ class Beside(uprobe_events.Event):
         return _HIT_NS + _STRING_NS * len(self.places[0].fetches)
 
 
-def define_beside(definitions: Definitions, events: Sequence[Event], pid: int | None) -> list[Beside]:
+def define_beside(definitions: Definitions, events: Sequence[Event], pids: Sequence[int]) -> list[Beside]:
     """Defines the events beside these; those that cannot be are left out. None where there would be too many, also for
-    the descriptors that a process's threads need, or where descriptors do not tell their losses: those of an event
-    beside others could not be told from theirs.
+    the descriptors that the threads of the processes need, or where descriptors do not tell their losses: those of an
+    event beside others could not be told from theirs.
     """
     if not Abilities.detect().format_lost:
         return []
-    threads = 1 if pid is None else len(threads_of(pid))
+    threads = len(threads_of(*pids)) if pids else 1
     room = allowed_descriptors() // (2 * max(threads, 1) * (len(perf.online_cpus()) + 1))
     wanted = [each for number, event in enumerate(events) if not event.counts for each in _beside(event, number)]
     if sum(len(each.places) for each in wanted) > _MOST_PLACES or len(events) + len(wanted) > room:

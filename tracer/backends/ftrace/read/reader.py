@@ -31,13 +31,14 @@ _PIECE = 1 << 18  # bytes decoded between two looks at the rings
 
 
 class Reader:
-    """Empties rings and decodes. `decoders` are by event number; `pid` set: samples of other processes are dropped, but
-    with `follow` not those of its descendants, whose forks are in the rings too. Where there is a `copier`, it empties
-    the rings. `copies`: those that can grow. `long_strings` has what events beside others tell.
+    """Empties rings and decodes. `decoders` are by event number; with `pids` samples of others are dropped, but with
+    `follow` not those of their descendants. Where these are followed, or there are several processes, forks are in the
+    rings too. Where there is a `copier`, it empties the rings. `copies`: those that can grow. `long_strings` has what
+    events beside others tell.
     """
 
     def __init__(
-        self, rings: Sequence[perf.Ring], decoders: Mapping[int, Decoder], shape: Shape, pid: int | None,
+        self, rings: Sequence[perf.Ring], decoders: Mapping[int, Decoder], shape: Shape, pids: Sequence[int] = (),
         follow: bool = False, copier: Copier | None = None, copies: Copies | None = None,
         long_strings: LongStrings | None = None,
     ) -> None:
@@ -47,8 +48,9 @@ class Reader:
         self._long_strings = long_strings
         self._decoders = decoders
         self._shape = shape
-        self.pid = pid
-        self._family = {pid} if follow and pid is not None else None
+        self.pids = pids
+        self._follow = follow
+        self._family = {*pids} if pids and (follow or len(pids) > 1) else None
         self._returned: list[Sample] = []
         self._rounds: deque[perf.Round] = deque()
         self._backlog = 0
@@ -148,7 +150,7 @@ class Reader:
         if self._long_strings is not None:
             samples = self._long_strings.paired(samples)
         if self._family is not None:
-            samples = _of_family(samples, self._family)
+            samples = _of_family(samples, self._family, self._follow)
             self.kept.update(map(itemgetter(self._shape.event), samples))
         self.delivered += len(samples)
         return samples
@@ -176,8 +178,9 @@ class Reader:
         else:
             self._decode_runs(data, out)
         self.read += len(out) - begin
-        if self.pid is not None and self._family is None:
-            out[begin:] = [sample for sample in out[begin:] if sample[PID] == self.pid]
+        if self.pids and self._family is None:
+            (pid,) = self.pids
+            out[begin:] = [sample for sample in out[begin:] if sample[PID] == pid]
             self.kept.update(map(itemgetter(self._shape.event), out[begin:]))
 
     def _decode_runs(self, data: Bytes, out: list[Sample]) -> None:
@@ -253,7 +256,7 @@ class Reader:
             self.lost += struct.unpack_from("=Q", data, position + 16)[0]
             if self._long_strings is not None:
                 self.read -= 1
-                out.append(self._long_strings.lost(data, position + 24, self.pid or 0))
+                out.append(self._long_strings.lost(data, position + 24, self.pids[0] if self.pids else 0))
         elif kind == perf.RECORD_FORK:
             self.read -= 1
             out.append(_BIRTH.unpack_from(data, position))
@@ -263,13 +266,15 @@ _BIRTH = struct.Struct("=IHHII8xQ")
 """A fork as a sample that has the parent in the place of the thread: header, pid, ppid, two threads, time."""
 
 
-def _of_family(samples: list[Sample], family: set[int]) -> list[Sample]:
-    """The samples of the family, which its forks extend. Exits do not matter: only a fork uses a number again."""
+def _of_family(samples: list[Sample], family: set[int], follow: bool) -> list[Sample]:
+    """The samples of the family, which with `follow` its forks extend. Exits do not matter: only a fork uses a number
+    again.
+    """
     kept = []
     for sample in samples:
         if sample[0] != perf.RECORD_FORK:
             if sample[PID] in family:
                 kept.append(sample)
         elif sample[PID] != sample[TID]:  # no mere thread
-            (family.add if sample[TID] in family else family.discard)(sample[PID])
+            (family.add if follow and sample[TID] in family else family.discard)(sample[PID])
     return kept

@@ -46,7 +46,7 @@ class Waits:
         self._program = program
         self._reading = [event for event in program.events if reads(event)]
         self._events = self._reading
-        self._pid = target.pid if target.pid is not None else target.child_pid
+        self._pids = target.pids
         self._follow = target.follow
         self._since = time.clock_gettime(time.CLOCK_BOOTTIME)
         self._due = 0.0
@@ -68,7 +68,7 @@ class Waits:
     def begin(self, traps_others: bool) -> None:
         """All is attached; `traps_others`: what does not belong to the trace runs into the probes too."""
         if self._events:
-            self._patrol = Patrol(None if traps_others or self._follow or not self._pid else self._pid)
+            self._patrol = Patrol(() if traps_others or self._follow else self._pids)
 
     def wait_s(self, most_s: float) -> float:
         """Until the next look, at most that long."""
@@ -135,12 +135,12 @@ class Waits:
 
     def _look(self, most_s: float) -> str | None:
         """What was found in the processes that are traced, and in which, in words."""
-        if not self._events or not self._pid:
+        if not self._events or not self._pids:
             self._due = time.monotonic() + _EVERY_S
             return None
         begun = time.monotonic()
         what = None
-        for pid in [self._pid, *(self._descendants() if self._follow else ())]:
+        for pid in (*self._pids, *(self._descendants() if self._follow else ())):
             left_s = begun + most_s - time.monotonic()
             if left_s <= 0:
                 break
@@ -154,7 +154,7 @@ class Waits:
     def _descendants(self) -> Iterator[int]:
         """Those that have begun since."""
         ticks = self._since * os.sysconf("SC_CLK_TCK") - 1
-        for pid in descendants(self._pid or 0):
+        for pid in descendants(self._pids):
             with suppress(OSError):
                 facts = facts_of(pid)
                 if facts is not None and facts.process.started >= ticks:
