@@ -9,7 +9,7 @@ COMMANDS = ("run", "flame", "list", "check", "info", "cleanup", "demo")
 WITH_WORD = {
     *("-e", "-p", "-c", "-f", "-o", "-d", "-B", "-I"),
     *("--pid", "--cmd", "--include", "--format", "--output", "--backend", "--debug", "--max-rate", "--max-probes"),
-    *("--duration", "--also", "--stacks", "--debuginfo", "--no-feature", "--dwarf-pid"),
+    *("--duration", "--also", "--stacks", "--debuginfo", "--no-feature", "--dwarf-pid", "--verify"),
 }
 """Options of `run` and `list` that take the next word, so that it is not mistaken for a file or an option."""
 
