@@ -172,7 +172,7 @@ class Parser(StatementParser):
             elif word == "import":
                 self._import(settings, clauses)
             else:
-                if word not in SPELLINGS:
+                if word and word not in SPELLINGS:
                     self._refuse(word, start)
                 clause = self._clause()
                 clauses.extend(() if clause is None else (clause,))
