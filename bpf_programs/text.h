@@ -174,6 +174,32 @@ static __always_inline u64 join_texts(char *to, const void *left, u32 size, cons
 #endif
 }
 
+/* The bytes of a text in reverse, in a buffer of zeros with as much room; the length. It is counted without a branch, as the
+ * verifier would follow what comes after once for each word that the text could end in. */
+static __always_inline u64 reverse_text(char *to, const void *text, u32 size)
+{
+	const u64 low = 0x7f7f7f7f7f7f7f7fULL, ones = 0x0101010101010101ULL;
+	const u64 *from = text;
+	u32 words = (size + 7) / 8;
+	u64 length = 0, before = 0;
+
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < words; i++)
+		length += (((((from[i] & low) + low) | from[i]) >> 7 & ones) * ones) >> 56;
+	/* Each word of the result lies across two of the text, by the bytes that its last word has. */
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < words; i++) {
+		u64 at = length / 8 - i, shift = length % 8 * 8;
+
+		OPAQUE(at);
+		if (at >= words)
+			break;
+		((u64 *)to)[at] = __builtin_bswap64(before >> shift | from[i] << 1 << (63 - shift));
+		before = from[i];
+	}
+	return length;
+}
+
 /* A number of `size` bytes at `offset` in a block; 0 behind `most`, the last place that has so many. By bytes: the
  * verifier takes no word of BPF's stack that is not aligned. */
 static __always_inline u64 part_at(const void *block, u64 most, u32 size, u64 offset)

@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from tracer.api import check, events, find_probes, notices, trace
+    from tracer.api.consumer import Consumer, Writer
     from tracer.api.running import Trace
     from tracer.api.values import Enumerator, Frame, Stack
     from tracer.errors import Diagnostic, ProgramError, Source, Span, TracerError, UsageError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "tracer.api": ("check", "events", "find_probes", "notices", "trace"),
+    "tracer.api.consumer": ("Consumer", "Writer"),
     "tracer.api.running": ("Trace",),
     "tracer.api.values": ("Enumerator", "Frame", "Stack"),
     "tracer.errors": ("Diagnostic", "ProgramError", "Source", "Span", "TracerError", "UsageError"),
@@ -30,8 +32,8 @@ _PLACES = {
 _RENAMED = {"Bucket": "Row", "Probe": "Listed"}
 
 __all__ = [
-    "Bucket", "Diagnostic", "Enumerator", "Frame", "Loss", "Probe", "ProgramError", "Source", "Span", "Stack", "Trace",
-    "TracerError", "UsageError", "check", "events", "find_probes", "notices", "trace",
+    "Bucket", "Consumer", "Diagnostic", "Enumerator", "Frame", "Loss", "Probe", "ProgramError", "Source", "Span",
+    "Stack", "Trace", "TracerError", "UsageError", "Writer", "check", "events", "find_probes", "notices", "trace",
 ]  # fmt: skip
 
 

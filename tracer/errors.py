@@ -7,6 +7,7 @@ other failure is a `TracerError`. Each class carries the exit status it ends in;
 from __future__ import annotations
 
 import errno
+from _thread import _local
 from collections.abc import Callable, Iterable
 
 from tracer.dataclass import dataclass
@@ -87,6 +88,8 @@ class TracerError(Exception):
         self.message = message
         self.hint = hint
         self.detail = detail
+        self.missing: tuple[str, ...] = ()
+        """What was told before (see `tell`), where nobody else hears it: it may be the reason."""
 
 
 class UsageError(TracerError):
@@ -118,10 +121,50 @@ class Fault(Exception):
         self.diagnostic = diagnostic
 
 
-tell: Callable[[str], object] = lambda line: None  # noqa: E731
-"""Is told at once what is waited for, and what is missing for which reason: `cli` puts something here."""
-asked_to_end: Callable[[], object] = lambda: None  # noqa: E731
-"""Changes when the user asks for the end, which no exception says during a trace; `cli`'s too."""
+def _told(line: str) -> None:
+    pass
+
+
+def _asked() -> None:
+    pass
+
+
+class _OfThread(_local):
+    """Who hears, and who may ask, in each thread: of several traces at once each has its own."""
+
+    tell: Callable[[str], object] = staticmethod(_told)
+    asked: Callable[[], object] = staticmethod(_asked)
+
+
+_of_thread = _OfThread()
+
+
+def tell(line: str) -> None:
+    """Says at once what is waited for, and what is missing for which reason, to whom this thread does that for."""
+    _of_thread.tell(line)
+
+
+def asked_to_end() -> object:
+    """Changes when the end is asked for of what this thread does, which no exception says during a trace."""
+    return _of_thread.asked()
+
+
+class Heard:
+    """As long as it lasts, `hear` is what `tell` of this thread goes to, and `asked` what `asked_to_end` gives; None
+    leaves either as it was.
+    """
+
+    def __init__(self, hear: Callable[[str], object] | None, asked: Callable[[], object] | None = None) -> None:
+        self._hear = hear
+        self._asked = asked
+
+    def __enter__(self) -> Heard:
+        self._before = _of_thread.tell, _of_thread.asked
+        _of_thread.tell, _of_thread.asked = self._hear or self._before[0], self._asked or self._before[1]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _of_thread.tell, _of_thread.asked = self._before
 
 
 def printable(text: str) -> str:

@@ -131,6 +131,19 @@ CASES = [
         + scalar("@n", 40),
     ),
     Case(
+        "strings_in_reverse",
+        'BEGIN { $s = "shop"; printf("%s|%s|%s\\n", strrev($s), strrev(strrev(str_concat($s, "s"))), strrev("")); }'
+        ' usdt:T:depot:parcel { @[strrev(str(arg1 + 2))] = count(); @held = str(arg1 + 2, 9);'
+        ' @two[strrev(@held), strrev("ab")] = count(); if (strrev(comm) == "toped") { @n = count(); } }'
+        f" usdt:T:depot:label /arg0 == {HUGE}/ {{ @cut = strrev(str(arg1)); }} END {{ @end = strrev(@held); }}",
+        printf("pohs|shops|\n") + keyed("@", Counter(r.item.encode()[:1:-1] for r in R))
+        + scalar("@cut", f"{LABELS[HUGE]}"[1022::-1]) + scalar("@end", R[-1].item.encode()[2:10][::-1])
+        + scalar("@held", R[-1].item.encode()[2:10]) + scalar("@n", 40)
+        + keyed("@two", Counter((r.item.encode()[2:10][::-1], "ba") for r in R)),
+        probes=4,
+        truncated=1,
+    ),
+    Case(
         "errors_of_system_calls",
         "uprobe:T:price { $n = (int64)arg1; $n = $n - $n; @[is_err($n), is_err($n - 1), is_err($n - 4095),"
         " is_err($n - 4096), is_err((int8 *)-22)] = count(); }",

@@ -34,15 +34,21 @@ COMPARISONS = ["==", "!=", "<", "<=", ">", ">="]
 _LITERALS = [
     b"", b"a", b"ab", b"abc", b"abcdefgh", b"shop", b"b", b"\xff'\"\\", b"fifteen letters", b"x" * 63, b"x" * 80,
 ]  # fmt: skip
+_MAKING = [
+    function
+    for function in FUNCTIONS.values()
+    if function.fold and function.shown == "string" and {argument.kind for argument in function.args} == {"string"}
+]
+"""Functions that make strings of strings."""
 _CALLED = [
     function
     for function in FUNCTIONS.values()
-    if function.fold and function.lower and function.name not in ("strcap", "str_concat")
+    if function.fold and function.lower and function.name != "strcap" and function not in _MAKING
     and isinstance(function.type, (IntType, BoolType, type(None)))
     and all(argument.kind in ("string", "integer", "unsigned") for argument in function.args)
 ]  # fmt: skip
-"""Those without a node of their own that take nothing but values; strcap takes the size of a type beside its string,
-and str_concat makes a string.
+"""Those without a node of their own that take nothing but values and give numbers; strcap takes the size of a type
+beside its string.
 """
 
 
@@ -189,6 +195,9 @@ class Expressions(Declarations):
             else self.integer(UINT64 if argument.kind == "unsigned" else self.rng.choice(INTS), depth)
             for argument in function.args
         ]  # fmt: skip
+        return self.made(function, args)
+
+    def made(self, function: Function, args: list[typed.Expr]) -> typed.Expr:
         if function.rule is None:
             assert function.type is not None
             return typed.Call(function.type, N, function.name, tuple(args))
@@ -339,18 +348,17 @@ class Expressions(Declarations):
                 lambda: self.read(type, depth - 1),
                 lambda: self.item(type, depth - 1),
                 lambda: self.named(type, depth - 1),
-                lambda: self.joined(type, depth - 1),
+                lambda: self.of_texts(type, depth - 1),
             ]
         return self.first(choices, lambda: self.literal(type))
 
-    def joined(self, type: StringType, depth: int) -> typed.Expr | None:
-        """Two strings one behind the other."""
-        if type.size < 4:
+    def of_texts(self, type: StringType, depth: int) -> typed.Expr | None:
+        """What a function makes of strings."""
+        function = self.rng.choice(_MAKING)
+        count = len(function.args)
+        if type.size < 2 * count:
             return None
-        left = self.string(StringType(type.size // 2), depth)
-        right = self.string(StringType(type.size - type.size // 2), depth)
-        sizes = [each.type.size for each in (left, right) if isinstance(each.type, StringType)]
-        return typed.Call(StringType(sum(sizes) - 1), N, "str_concat", (left, right))
+        return self.made(function, [self.string(StringType(type.size // count), depth) for _ in range(count)])
 
     def named(self, type: StringType, depth: int) -> typed.Expr | None:
         """The text in a struct's array of chars."""

@@ -90,6 +90,7 @@ EXCEPTIONS: dict[str, set[tuple[str, str]]] = {
         ("kernel/trials/hit_cost.py", "mmap.mmap(event)"),
         ("kernel/workers/copier.py", "mmap.mmap(-1)"),
         ("resolve/files/paths.py", "os.fdopen(opened(archive))"),
+        ("verify/files.py", "os.fdopen(opened(path))"),
         ("resolve/files/paths.py", "zipfile.ZipFile(file)"),
     },
     "a file that is served, by a process that is left behind where it waits": {("servers.py", "os.open(path)")},

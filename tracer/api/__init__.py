@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tracer.api import events as events
 from tracer.api.running import Trace
-from tracer.errors import Diagnostic, Source, UsageError
+from tracer.errors import Diagnostic, Heard, Source, TracerError, UsageError
 from tracer.lang.config import KNOWN
 from tracer.render import notices as notices
 from tracer.tracing import Prepared, Request, Whom
@@ -34,19 +35,21 @@ def trace(
 
     Raises `ProgramError` where the program is wrong or cannot run here, `TracerError` for anything else.
     """
-    from tracer.render.notices import Overhead
+    from tracer.render.notices import Missing, Overhead
 
     asked = Request(
         Source(program), args, pid, command, follow, children, backend, _settings(config), environment,
         max_rate=max_rate, duration_s=duration,
     )  # fmt: skip
-    prepared, warnings = Prepared(asked), list[notices.Notice]()
-    try:
-        prepared.compile(lambda plan, said: warnings.extend([Overhead(plan.program.source, each) for each in said]))
-    except BaseException:
-        prepared.close()
-        raise
-    return Trace(prepared, warnings)
+    warnings: list[notices.Notice] = []
+    with _heard() as told:
+        prepared = Prepared(asked)
+        try:
+            prepared.compile(lambda plan, said: warnings.extend([Overhead(plan.program.source, each) for each in said]))
+        except BaseException:
+            prepared.close()
+            raise
+    return Trace(prepared, [*map(Missing, told), *warnings])
 
 
 def check(program: str, *args: str, config: Mapping[str, Any] | None = None) -> list[Diagnostic]:
@@ -55,7 +58,9 @@ def check(program: str, *args: str, config: Mapping[str, Any] | None = None) -> 
     """
     from tracer import pipeline
 
-    return pipeline.plan(Source(program), args, given=_settings(config))[1]
+    with _heard() as told:
+        found = pipeline.plan(Source(program), args, given=_settings(config))[1]
+    return [*(Diagnostic(line, severity="warning") for line in told), *found]
 
 
 def find_probes(pattern: str | os.PathLike[str], pid: Whom | None = None) -> list[Listed]:
@@ -67,6 +72,18 @@ def find_probes(pattern: str | os.PathLike[str], pid: Whom | None = None) -> lis
 
     with Prepared(Request(Source(""), pid=pid)) as prepared:
         return list(list_probes(os.fspath(pattern), prepared.target))
+
+
+@contextmanager
+def _heard() -> Iterator[list[str]]:
+    """What is told of servers that are waited for, and of what they do not have; an error has it, too."""
+    told: list[str] = []
+    try:
+        with Heard(told.append):
+            yield told
+    except TracerError as error:
+        error.missing = tuple(told)
+        raise
 
 
 def _settings(config: Mapping[str, Any] | None) -> dict[str, str]:

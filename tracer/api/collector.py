@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+from tracer.api.consumer import Consumer as ByProgram
+from tracer.api.consumer import Writer
 from tracer.api.events import Event, Map, Message, Output, Printf, Time, Value
 from tracer.api.values import Values
 from tracer.render.notices import (
@@ -61,11 +63,26 @@ class Collector(Consumer):
         self.code = 0
         self.looks = 0
         self.renderer: PlainRenderer | None = None
+        self.consumers: list[ByProgram] = []
+        self.writers: list[Writer] = []
+        self._turn = threading.RLock()
+        self.keeps = True
+        """Whether events wait for the iterator."""
 
     def results(self, program: typed.Program, names: Symbolizer | None, effects: Effects) -> Consumer:
-        """What takes the results: this, through the renderer."""
-        self.renderer = PlainRenderer(program, names, self, effects)
-        return self.renderer
+        """What takes the results: this, through the renderer; and the writers."""
+        if not self.writers:
+            self.renderer = PlainRenderer(program, names, self, effects)
+            return self.renderer
+        from tracer.render import renderer_of
+        from tracer.tracing.several import Once, Several
+
+        once = Once(effects)
+        self.renderer = PlainRenderer(program, names, self, once.of_each())
+        written = [
+            renderer_of(each.format)(program, names, each.file, effects=once.of_each()) for each in self.writers
+        ]
+        return Several([self.renderer, *written], once)
 
     def say(self, text: str) -> None:
         """What system() or cat() complain of."""
@@ -74,6 +91,7 @@ class Collector(Consumer):
     escapes = False
 
     def notice(self, notice: Notice) -> None:
+        self._give(lambda each: each.notice(notice))
         with self.changed:
             self.notices.append(notice)
             if notice.weight == WARNING or isinstance(notice, Overhead):
@@ -86,6 +104,9 @@ class Collector(Consumer):
 
     def put(self, event: Event, store: MapStore | None) -> None:
         """Keeps an event; where nobody reads, the kernel's buffers are emptied meanwhile, and maps can be asked for."""
+        self._give(lambda each: each.event(event))
+        if not self.keeps:
+            return
         with self.changed:
             while len(self.events) >= MOST and not self.controls.hurry and not self.controls.stop:
                 self.changed.wait(_TICK_S)
@@ -99,13 +120,26 @@ class Collector(Consumer):
 
     def keep(self, snapshots: dict[str, Any]) -> None:
         """The maps as they are now."""
+        self._give(lambda each: each.maps(snapshots))
         with self.changed:
             self.snapshots = snapshots
             self.looks += 1
             self.changed.notify_all()
 
+    def _give(self, give: Callable[[ByProgram], None]) -> None:
+        if self.consumers:
+            with self._turn:
+                for each in self.consumers:
+                    give(each)
+
     def over(self, error: BaseException | None) -> None:
         """The trace has ended, and all is undone."""
+        try:
+            self._give(lambda each: each.end())
+            for writer in self.writers:
+                writer.file.flush()
+        except BaseException as fault:
+            error = error or fault
         with self.changed:
             self.error = error
             self.is_over = True

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracer.api.collector import Collector
-from tracer.render.notices import Waits
+from tracer.api.consumer import Consumer, Writer
+from tracer.errors import Heard, UsageError
+from tracer.render.notices import Missing, Waits
 from tracer.tracing.locked import Locked
 from tracer.tracing.loop import Controls
 from tracer.tracing.trace import Trace as Assembled
@@ -63,6 +65,19 @@ class Trace:
         self._thread.join()
         if error is None:
             self._raise()
+
+    def add(self, consumer: Consumer | Writer, only: bool = False) -> None:
+        """Gives all that comes to one more; before the trace is entered. `only`: the iterator gets no events, and none
+        waits for it. A `Writer` writes what the command line would print.
+        """
+        if self._thread.ident is not None:
+            raise UsageError("a trace that runs takes no consumer", "add it before the trace is entered")
+        collector = self._collector
+        if isinstance(consumer, Writer):
+            collector.writers.append(consumer)
+        else:
+            collector.consumers.append(consumer)
+        collector.keeps = collector.keeps and not only
 
     def __iter__(self) -> Iterator[Event]:
         return self
@@ -155,7 +170,9 @@ def _run(prepared: Prepared, controls: Controls, collector: Collector) -> None:
     """The thread. It knows nothing of the object that was handed out, so that this can be dropped."""
     error: BaseException | None = None
     try:
-        with prepared, controls, Locked(lambda line: collector.notice(Waits(line, False))):
+        locked = Locked(lambda line: collector.notice(Waits(line, False)))
+        heard = Heard(lambda line: collector.notice(Missing(line)), controls.asked)
+        with prepared, controls, locked, heard:
             program = prepared.compiled.plan.program
             Assembled(
                 prepared, controls, collector, collector,

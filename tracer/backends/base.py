@@ -1,8 +1,7 @@
 """The interface of a backend.
 
-It differs from the design in one point: `open` makes a session whose maps exist but whose probes are not yet
-attached, and `Session.attach` attaches them. Between the two `Session.begin` hands over what BEGIN has put into the
-maps, so that it is there at the first hit.
+`open` makes a session whose maps exist and whose probes are not attached yet; `Session.attach` attaches them. Between
+the two `Session.begin` hands over what BEGIN has put into the maps, so that it is there at the first hit.
 """
 
 from __future__ import annotations

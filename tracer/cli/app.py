@@ -63,7 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_IGN):
             signal.signal(signal.SIGINT, _interrupt)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))  # scripts/tracer blocks it while Python starts
-        status = _run(arguments)
+        with errors.Heard(lambda line: _say(f"tracer: {errors.printable(line)}\n")):
+            status = _run(arguments)
         _flush_output()
         return status
     except BrokenPipeError:  # the reader of stdout has had enough (`| head`): no failure
@@ -128,7 +129,6 @@ def _overview() -> None:
 
 def _run(arguments: list[str]) -> int:
     words = as_command(arguments)
-    errors.tell = lambda line: _say(f"tracer: {errors.printable(line)}\n")
     if words == ["--version"]:
         from tracer import __version__
 

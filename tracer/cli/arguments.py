@@ -9,7 +9,7 @@ COMMANDS = ("run", "flame", "list", "check", "info", "cleanup", "demo")
 WITH_WORD = {
     *("-e", "-p", "-c", "-f", "-o", "-d", "-B", "-I"),
     *("--pid", "--cmd", "--include", "--format", "--output", "--backend", "--debug", "--max-rate", "--max-probes"),
-    *("--duration", "--stacks", "--debuginfo", "--no-feature", "--dwarf-pid"),
+    *("--duration", "--also", "--stacks", "--debuginfo", "--no-feature", "--dwarf-pid", "--verify"),
 }
 """Options of `run` and `list` that take the next word, so that it is not mistaken for a file or an option."""
 
@@ -29,7 +29,7 @@ LEFT_OUT = {
 
 FOR_A_TRACE = {
     *("-f", "--format", "--stacks", "-o", "--output", "-B", "-q", "--quiet", "-k", "--warnings", "-d", "--debug"),
-    "--duration",
+    "--duration", "--also",
     *("--follow", "--dry-run", "--max-rate", "--unsafe", "--no-priority", "--no-feature", "--dwarf-pid"),
     "--usdt-file-activation", "--raw",
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from tracer.cli.options import Asked, StackFormat, tracing
+from tracer.cli.options import Also, Asked, StackFormat, beside, tracing
 from tracer.errors import TracerError, UsageError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def command(
             "-o", "--output", metavar="FILE", help="Where to write; the ending chooses the format.", show_default=False
         ),
     ] = None,
+    also: Also = None,
     stacks: Annotated[
         Optional[StackFormat],  # noqa: UP045
         typer.Option("--stacks", help="The format; without it that of FILE, else html.", show_default=False),
@@ -60,7 +61,7 @@ def command(
     check_output(format, output)
     wanted = Wanted(format, tuple(maps or ()), compare, title, unit)
     if asked.expression is None:
-        if (option := asked.needs_program()) is not None:
+        if (option := asked.needs_program() or ("--also" if also else None)) is not None:
             raise UsageError(f"{option} needs a program", "give one with -e 'PROGRAM'")
         _converted(files or ["-"], wanted, output)
         return 0
@@ -69,7 +70,7 @@ def command(
     from tracer.cli.tracing import Printing, compiled
     from tracer.cli.tracing.trace import trace
 
-    printing = Printing(output=output, stacks=wanted, warnings=not asked.no_warnings)
+    printing = Printing(output=output, also=beside(also, output), stacks=wanted, warnings=not asked.no_warnings)
     with asked.prepared(*asked.source(())) as prepared, ExitStack() as stack:
         compiled(prepared, printing, stack)
         return trace(prepared, printing)

@@ -94,6 +94,14 @@ Duration = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
+Also = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option(
+        "--also", metavar="FILE", show_default=False,
+        help="Print results to FILE too. Its ending chooses the format (.json, .txt, .html, …), or one before it does:"
+        " json:FILE. Can be given several times.",
+    ),
+]  # fmt: skip
 NoWarnings = Annotated[bool, typer.Option("--no-warnings", help="Print no warnings, nor warnf().")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print only results and errors.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print what tracer does, and statistics.")]
@@ -224,6 +232,27 @@ def seconds_of(duration: str | None) -> float | None:
     if not 0 < seconds < _LONGEST_S:
         raise UsageError(f"--duration {duration}: no length of time", "500ms, 30s, 5m and 1h are, and 5, in seconds")
     return seconds
+
+
+def beside(words: Sequence[str] | None, output: str | None) -> list[tuple[str, str]]:
+    """The formats and files of `--also`, which are not that of `-o`. Raises `UsageError`."""
+    found: list[tuple[str, str]] = []
+    for word in words or ():
+        format, _, path = word.partition(":")
+        if not path or format not in (*RENDERERS, *STACKS):
+            format, path = _format_of(word), word
+        if os.path.abspath(path) in [os.path.abspath(each) for each in (output, *(path for _, path in found)) if each]:
+            raise UsageError(f"--also {word}: another output goes there already", "name a file for each")
+        found.append((format, path))
+    return found
+
+
+def _format_of(path: str) -> str:
+    endings = [(ending, format) for format, own in STACKS.items() for ending in own]  # .speedscope.json before .json
+    for ending, format in [*endings, (".json", "json"), (".jsonl", "json"), (".txt", "text")]:
+        if path.endswith(ending):
+            return format
+    raise UsageError(f"--also {path}: the ending tells no format", f"write it before: json:{path} or text:{path}")
 
 
 def settings_of(max_probes: int | None = None, unsafe_returns: bool = False, unsafe: bool = False) -> dict[str, str]:

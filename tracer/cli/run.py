@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from tracer.cli.options import Asked, Buffering, Format, StackFormat, Stage, Words, tracing
+from tracer.cli.options import Also, Asked, Buffering, Format, StackFormat, Stage, Words, beside, tracing
 from tracer.errors import UsageError
 
 EXAMPLE = "sudo tracer -e 'uprobe:libc:malloc { @bytes = hist(arg0); }' -c 'ls /'"
@@ -28,6 +28,7 @@ def command(
         Optional[str],  # noqa: UP045
         typer.Option("-o", "--output", metavar="FILE", help="Where to print results.", show_default=False),
     ] = None,
+    also: Also = None,
     buffering: Annotated[
         Buffering,
         typer.Option(
@@ -65,7 +66,7 @@ def command(
 
         sys.stdout.write(laid_out(source))
         return 0
-    wanted = None
+    files, wanted = beside(also, output), None
     if stacks is not None:
         from tracer.cli.tracing.stacks import Wanted, check_output
 
@@ -75,7 +76,7 @@ def command(
         wanted = Wanted(stacks)
     from tracer.cli.tracing import Printing, compiled
 
-    printing = Printing(format, output, buffering, wanted, failed_reads, not asked.no_warnings, raw)
+    printing = Printing(format, output, files, buffering, wanted, failed_reads, not asked.no_warnings, raw)
     with asked.prepared(source, params) as prepared, ExitStack() as stack:
         if stage is not None:
             from tracer.cli.tracing.dry_run import steering_nothing

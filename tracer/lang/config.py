@@ -39,6 +39,9 @@ TEXTS = ("str_trunc_trailer",)
 
 KNOWN = (*LIMITS, *WORDS, *TEXTS)
 
+OURS = ("stack_copy", "stack_frames", "stack_unwind", "unsafe_returns", "unsafe")
+"""Those that bpftrace 0.27.1 does not have."""
+
 TUNING: dict[str, int | bool | str] = {
     "cpp_demangle": True,
     "lazy_symbolication": True,

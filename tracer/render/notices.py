@@ -113,6 +113,10 @@ class Missed(Warned):
     """Hits that may have been missed, and that no loss counts."""
 
 
+class Missing(Warned):
+    """Who is waited for (a server, a file system), and what is missing since it did not answer."""
+
+
 class GivenUp(Warned):
     """What is looked for beside the answer, and is not any more, for want of descriptors or memory."""
 

@@ -196,7 +196,8 @@ class Renderer(Consumer, ABC):
         elif isinstance(event, TimeEvent):
             from tracer.host.clock import format_time
 
-            self.print_time(format_time(self._program.formats[event.format], time.time_ns()))
+            moment = time.time_ns() if event.moment is None else event.moment
+            self.print_time(format_time(self._program.formats[event.format], moment))
 
     def _formatted(self, format: int, texts: Iterable[bytes]) -> None:
         """The texts of one printf, or of what is written like one."""

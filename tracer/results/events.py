@@ -49,9 +49,12 @@ class MapEvent(NamedTuple):
 
 
 class TimeEvent(NamedTuple):
-    """`time(fmt)`: index into `Program.formats`."""
+    """`time(fmt)`: index into `Program.formats`, and the time in nanoseconds since 1970; None: that at which this is
+    handled.
+    """
 
     format: int
+    moment: int | None = None
 
 
 class ExitEvent(NamedTuple):

@@ -59,6 +59,10 @@ class Controls:
     before_detach: Callable[[], None] = lambda: None
     duration_s: float | None = None
 
+    def asked(self) -> tuple[bool, bool]:
+        """Whether the end is asked for, and a hurried one."""
+        return self.stop, self.hurry
+
     def end(self) -> None:
         """Asks for the end; from any thread."""
         self.stop = True

@@ -71,6 +71,12 @@ def process(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
         ("-e x -p 0^_^0", 1, "no process has the name 0^_^0; list processes with: ps -e"),
         ("-l -p -e x", 2, "-p -e: a number or a name is missing"),
         ("-e x -p 0", 2, "-p 0: a process number is positive"),
+        ("-e x --also a.b", 2, "--also a.b: the ending tells no format; write it before: json:a.b or text:a.b"),
+        ("-e x --also xml:a", 2, "--also xml:a: the ending tells no format; write it before: json:xml:a or text:xml:a"),
+        ("-e x -o a --also text:./a", 2, "--also text:./a: another output goes there already; name a file for each"),
+        ("-e x --also a.json --also json:a.json", 2,
+         "--also json:a.json: another output goes there already; name a file for each"),
+        ("flame --also a.json", 2, "--also needs a program; give one with -e 'PROGRAM'"),
         ("-e x -p -7", 2, "-p -7: a process number is positive"),
         ("-e x -p 1 -p 2,", 2, "-p 1,2,: a number or a name is missing"),
         (

@@ -218,18 +218,21 @@ def test_words_reach_stderr_and_no_other_file_of_its_number(
 
 
 def test_what_is_told_of_waits_during_a_trace_waits_for_no_reader() -> None:
-    before, kept, pipe = errors.tell, os.dup(2), Pipe()
+    heard: list[str] = []
+    kept, pipe = os.dup(2), Pipe()
     controls = Controls(stop=True)
     os.dup2(pipe.write, 2)
     try:
-        with Words(controls) as words:
-            for _ in range(2 * CAPACITY // 1000):
-                errors.tell("\x1b" * 240)  # printed as 960 letters
-            controls.detached = controls.hurry = True
-            words.finish()
+        with errors.Heard(heard.append):
+            with Words(controls) as words:
+                for _ in range(2 * CAPACITY // 1000):
+                    errors.tell("\x1b" * 240)  # printed as 960 letters
+                controls.detached = controls.hurry = True
+                words.finish()
+            errors.tell("afterwards")
     finally:
         os.dup2(kept, 2)
         os.close(kept)
     assert pipe.taken().startswith(b"tracer: \\x1b\\x1b")
-    assert errors.tell is before
+    assert heard == ["afterwards"]
     pipe.close()

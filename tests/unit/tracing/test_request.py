@@ -79,8 +79,11 @@ def test_a_command_that_traces_has_the_shared_options_and_adds_its_own(command: 
     names = list(inspect.signature(command).parameters)
     assert names[: len(Asked.__annotations__)] == list(Asked.__annotations__)
     own = {
-        "run": ["words", "format", "stacks", "output", "buffering", "raw", "failed_reads", "stage", "dry_run", "fmt"],
-        "flame": ["files", "output", "stacks", "maps", "compare", "title", "unit"],
+        "run": [
+            "words", "format", "stacks", "output", "also", "buffering", "raw", "failed_reads", "stage", "dry_run",
+            "fmt",
+        ],
+        "flame": ["files", "output", "also", "stacks", "maps", "compare", "title", "unit"],
     }
     module = "run" if command is run.command else "flame"
     assert set(names[len(Asked.__annotations__) :]) - {"unwound"} == set(own[module])

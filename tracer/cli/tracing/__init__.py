@@ -7,29 +7,39 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from tracer.choices import STACKS
 from tracer.dataclass import dataclass
 
 if TYPE_CHECKING:
     from tracer.errors import Diagnostic
     from tracer.pipeline import Compiled
     from tracer.plan.model import Plan
+    from tracer.render.notices import Consumer
+    from tracer.render.renderer import Renderer
     from tracer.tracing import Prepared
 
 
 @dataclass(frozen=True, slots=True)
 class Printing:
     """How results are printed, and where: in `format`, maps of stacks as `stacks` says (`stacks.Wanted`, or None), to
-    the file `output`, or to stdout. `failures`: what could not be read is told with the results, too. `warnings` are
-    printed, what warnf() says too. `raw`: a terminal gets values as they are.
+    the file `output`, or to stdout; and in the formats of `also` to its files. `failures`: what could not be read is
+    told with the results, too. `warnings` are printed, what warnf() says too. `raw`: a terminal gets values as they
+    are.
     """
 
     format: str = "text"
     output: str | None = None
+    also: Sequence[tuple[str, str]] = ()
     buffering: str = "line"
     stacks: Any = None
     failures: bool = False
     warnings: bool = True
     raw: bool = False
+
+    def set(self, renderer: Renderer) -> Consumer:
+        """The renderer, told what it prints."""
+        renderer.tells_failures, renderer.warns = self.failures, self.warnings
+        return renderer
 
 
 def compiled(prepared: Prepared, printing: Printing, stack: ExitStack, need_usable: bool = True) -> Compiled:
@@ -38,6 +48,11 @@ def compiled(prepared: Prepared, printing: Printing, stack: ExitStack, need_usab
     def planned(plan: Plan, warnings: Sequence[Diagnostic]) -> None:
         if printing.stacks is not None:
             printing.stacks.check(plan.program)
+        for format, _ in printing.also:
+            if format in STACKS:
+                from tracer.cli.tracing.stacks import Wanted
+
+                Wanted(format).check(plan.program)
         quiet = prepared.request.quiet
         if said := [each for each in warnings if printing.warnings and (each.lacking or not quiet)]:
             from tracer.cli.errors import diagnostics_text

@@ -19,12 +19,12 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tracer import errors
-from tracer.errors import TracerError, counted
+from tracer.errors import Heard, TracerError, counted, printable
 from tracer.host.polling import ready
 from tracer.render.notices import DETAIL, NOTE, WARNING, Attached, Consumer, Lost, Notice, Overhead, Waits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import ExitStack
 
     from tracer.tracing.loop import Controls
@@ -181,7 +181,7 @@ class Words:
 
     def __init__(self, controls: Controls, raw: bool = False) -> None:
         self._output: Output | None = None
-        self._before = errors.tell
+        self._heard = Heard(self._tell)  # it must not wait for a reader either
         if sys.stderr is not None:  # it was closed before we began, and descriptor 2 may be any file by now
             with suppress(TracerError):
                 self._output = Output(2, "stderr", "none", controls, needed=False, raw=raw)
@@ -200,26 +200,26 @@ class Words:
                 self._output.finish()
 
     def _tell(self, line: str) -> None:
-        self.say(f"tracer: {errors.printable(line)}\n")
+        self.say(f"tracer: {printable(line)}\n")
 
     def __enter__(self) -> Words:
-        self._before, errors.tell = errors.tell, self._tell  # it must not wait for a reader either
+        self._heard.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        errors.tell = self._before
+        self._heard.__exit__()
         if self._output is not None:
             self._output.__exit__(*error)
 
 
 class Talk(Consumer):
     """Says what is to be said: with `quiet` only what the answer lacks, with `verbose` all. `warns`: an attach point
-    that slows the programs down is told. When the results are complete, `out` is written.
+    that slows the programs down is told. When the results are complete, `outs` are written.
     """
 
-    def __init__(self, words: Words, out: Output, quiet: bool, verbose: bool, warns: bool) -> None:
+    def __init__(self, words: Words, outs: Sequence[Output], quiet: bool, verbose: bool, warns: bool) -> None:
         self._words = words
-        self._out = out
+        self._outs = outs
         self._quiet = quiet
         self._verbose = verbose
         self._warns = warns
@@ -241,18 +241,22 @@ class Talk(Consumer):
         return not self._quiet and (weight == NOTE or (weight == DETAIL and self._verbose))
 
     def finish(self) -> None:
-        self._out.finish()
+        for out in self._outs:
+            out.finish()
+
+    @property
+    def left_out(self) -> int:
+        """Bytes of output that nobody took."""
+        return sum(out.left_out for out in self._outs)
 
     def end(self) -> None:
-        if self._out.left_out:
-            self.say(f"{self._out.left_out} bytes of output left out: nobody reads them")
+        if self.left_out:
+            self.say(f"{self.left_out} bytes of output left out: nobody reads them")
         self._words.finish()
 
     def say(self, line: str, prefix: str = "tracer: ") -> None:
         """A line."""
         if not line.isprintable():
-            from tracer.errors import printable
-
             line = printable(line)  # the names of files and functions are not the user's own
         self._words.say(f"{prefix}{line}\n")
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from tracer import errors
+from tracer.errors import Heard
 
 if TYPE_CHECKING:
     from tracer.plan.model import Plan
@@ -38,6 +38,7 @@ class Signals:
         self._previous: dict[int, Any] = {}
         self._previous_wakeup = -1
         self._asked = -math.inf
+        self._heard = Heard(None, controls.asked)
 
     def __enter__(self) -> Signals:
         self._previous_wakeup = signal.set_wakeup_fd(self._controls.rope, warn_on_full_buffer=False)
@@ -46,13 +47,14 @@ class Signals:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._take(number, self._end)
         self._take(signal.SIGUSR1, self._print)
-        errors.asked_to_end = lambda: (self._controls.stop, self._controls.hurry)
+        self._heard.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
         for number, previous in self._previous.items():
             signal.signal(number, signal.SIG_IGN if self._last else previous)
         signal.set_wakeup_fd(self._previous_wakeup)
+        self._heard.__exit__()
 
     def _take(self, number: signal.Signals, handler: Callable[[int, FrameType | None], None]) -> None:
         self._previous[number] = signal.signal(number, handler)

@@ -90,24 +90,27 @@ def check_output(format: str, output: str | None) -> None:
 
 
 def renderer_of_stacks(
-    wanted: Wanted, on_stdout: bool, buffering: str, controls: Controls, stack: ExitStack,
-    program: Program, names: Symbolizer | None, out: Output, quiet: bool, effects: Effects,
+    wanted: Wanted, beside: Callable[[], Sink], program: Program, names: Symbolizer | None, out: Output, quiet: bool,
+    effects: Effects,
 ) -> Renderer:  # fmt: skip
-    """The renderer for `--stacks`, which writes to `out`. The text beside a document goes to stdout, or where the
-    document is `on_stdout` to stderr.
-    """
+    """The renderer for `--stacks`, which writes to `out`; the text beside a document goes where `beside` says."""
     if wanted == Wanted(LINES):
         return FoldedRenderer(program, names, out, quiet, effects)
+    return _Document(program, names, beside(), quiet, effects, out, wanted)
+
+
+def text_beside(on_stdout: bool, buffering: str, controls: Controls, stack: ExitStack, raw: bool) -> Sink:
+    """Where the text beside a document goes: to stdout, or where the document is `on_stdout` to stderr."""
     descriptor, name = (2, "stderr") if on_stdout else (1, "stdout")
     if (sys.stderr if on_stdout else sys.stdout) is None:
-        text: Sink = _Nowhere()
-    else:
-        text = stack.enter_context(Output(descriptor, name, buffering, controls, needed=False, raw=out.raw))
-    return _Document(program, names, text, quiet, effects, out, wanted)
+        return Nowhere()
+    return stack.enter_context(Output(descriptor, name, buffering, controls, needed=False, raw=raw))
 
 
-class _Nowhere:
-    """A stream that was closed before we began: its descriptor may be any file by now."""
+class Nowhere:
+    """A stream that was closed before we began, whose descriptor may be any file by now; or text that is printed
+    elsewhere.
+    """
 
     def write(self, data: bytes, /) -> None:
         pass

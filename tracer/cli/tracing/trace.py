@@ -19,7 +19,7 @@ Python does by itself, took a tenth of the time of a million events.
 
 if TYPE_CHECKING:
     from tracer.cli.tracing import Printing
-    from tracer.render.renderer import Renderer
+    from tracer.render.notices import Consumer
     from tracer.tracing import Prepared
     from tracer.tracing.effects import Effects
     from tracer.tracing.names import Names
@@ -31,27 +31,26 @@ def trace(prepared: Prepared, printing: Printing) -> int:
     with ExitStack() as stack:
         controls = stack.enter_context(Controls())
         words = stack.enter_context(Words(controls, printing.raw))
-        out = stack.enter_context(Output.of_results(printing.output, printing.buffering, controls, printing.raw, stack))
-        talk = Talk(words, out, request.quiet, request.verbose, printing.warnings)
+        outs = [
+            stack.enter_context(Output.of_results(path, printing.buffering, controls, printing.raw, stack))
+            for path in (printing.output, *(path for _, path in printing.also))
+        ]
+        talk = Talk(words, outs, request.quiet, request.verbose, printing.warnings)
 
-        def results(names: Names | None, effects: Effects) -> Renderer:
-            arguments = program, names, out, request.quiet, effects
-            if printing.stacks is None:
-                renderer = renderer_of(printing.format)(*arguments)
+        def results(names: Names | None, effects: Effects) -> Consumer:
+            if printing.stacks is None and not printing.also:
+                renderer = renderer_of(printing.format)(program, names, outs[0], request.quiet, effects)
+                found = printing.set(renderer)
             else:
-                from tracer.cli.tracing.stacks import renderer_of_stacks
+                from tracer.cli.tracing.several import consumer_of
 
-                to_stdout = printing.output is None
-                renderer = renderer_of_stacks(
-                    printing.stacks, to_stdout, printing.buffering, controls, stack, *arguments
-                )
-            renderer.tells_failures, renderer.warns = printing.failures, printing.warnings
+                found = consumer_of(printing, outs, program, names, request.quiet, effects, controls, stack)
             gc.freeze()  # what is there now stays
             gc.set_threshold(*_COLLECTIONS)
             gc.enable()
-            return renderer
+            return found
 
         stack.enter_context(Signals(controls, last=True))
         outcome = Trace(prepared, controls, talk, words, results).run()
         talk.end()
-        return outcome.code or (1 if out.left_out else 0)
+        return outcome.code or (1 if talk.left_out else 0)

@@ -18,11 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import PATIENCE, ROOT, tracer
+import tracer as library
+from tests.harness.cli import PATIENCE, PATIENCE_S, ROOT, tracer, until
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elf.test_debug_file import names
 from tests.unit.resolve.programs import FUNCTIONS_C
-from tracer import errors
+from tracer.errors import Heard
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf import debuginfod
 from tracer.resolve.elf.debug_file import debug_paths, find_debug_file
@@ -45,12 +46,12 @@ def app(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What is said of servers. Nothing is known of any at the start."""
     lines: list[str] = []
-    monkeypatch.setattr(errors, "tell", lines.append)
     monkeypatch.setattr(debuginfod, "_failed", set())
-    return lines
+    with Heard(lines.append):
+        yield lines
 
 
 def build_id(path: Path) -> str:
@@ -191,8 +192,8 @@ def test_a_signal_ends_the_wait(app: Path, said: list[str], monkeypatch: pytest.
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setenv("DEBUGINFOD_URLS", url)
         begun = time.monotonic()
-        monkeypatch.setattr(errors, "asked_to_end", lambda: time.monotonic() - begun > 0.5)
-        assert debuginfod.fetched(build_id(app), "app") is None
+        with Heard(None, lambda: time.monotonic() - begun > 0.5):
+            assert debuginfod.fetched(build_id(app), "app") is None
         assert time.monotonic() - begun < 3 * PATIENCE
         assert said == [f"no debug file of app from {url}: the trace was to end; what only that tells is missing"]
         debuginfod._failed.clear()
@@ -204,6 +205,44 @@ def test_a_signal_ends_the_wait(app: Path, said: list[str], monkeypatch: pytest.
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=3 * PATIENCE)[1] == b"tracer: interrupted\n"
         assert os.listdir(app.parent / "cache" / build_id(app)) == []
+
+
+def test_two_at_once_hear_of_their_own_files_and_each_ends_itself(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = {"one": threading.Event(), "two": threading.Event()}
+    heard: dict[str, list[str]] = {"one": [], "two": []}
+
+    def wait(name: str) -> None:
+        with Heard(heard[name].append, ends[name].is_set):
+            assert debuginfod.fetched(build_id(app), name) is None
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setenv("DEBUGINFOD_URLS", url)
+        threads = {name: threading.Thread(target=wait, args=(name,)) for name in ends}
+        for thread in threads.values():
+            thread.start()
+        until(lambda: all(heard.values()))  # both wait for it
+        ends["one"].set()
+        threads["one"].join(PATIENCE_S)
+        assert threads["two"].is_alive() and not threads["one"].is_alive()
+        ends["two"].set()
+        threads["two"].join(PATIENCE_S)
+    for name, lines in heard.items():
+        assert lines == [
+            f"waiting for {url}: the debug file of {name}",
+            f"no debug file of {name} from {url}: the trace was to end; what only that tells is missing",
+        ]
+
+
+def test_the_library_has_it_with_the_error_that_it_may_explain(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1")
+    for ask in (library.trace, library.check):
+        debuginfod._failed.clear()
+        with pytest.raises(library.ProgramError) as caught:
+            ask(f"uprobe:{app}:helper_two {{ @ = count(); }}")
+        (line,) = caught.value.missing
+        assert line.startswith(f"no debug file of {app} from http://127.0.0.1:1: ")
+        assert "helper_two" in str(caught.value)
 
 
 def test_what_is_missing_for_that_reason_is_said_beside_the_error(app: Path, build: Build) -> None:

@@ -23,6 +23,7 @@ from tracer.lang.types import (
     operations,
 )
 from tracer.lang.types.combine import a_type
+from tracer.lang.types.operations import Operation
 
 
 def _str(call: Call) -> typed.Expr | None:
@@ -237,11 +238,19 @@ FUNCTIONS = (
         (Argument("string", "the first argument of globmatch()"), Argument("text", "the pattern of globmatch()")), BOOL,
         "whether a string matches a pattern of `*`, `?` and `[a-z]`", 'if (globmatch(comm, "post*")) { @ = count(); }',
         rule=_glob, fold=_matches, lower=operations.GLOB, needs=features.STRING_FUNCTIONS,
+        ours=True,
     ),
     Function(
         "str_concat", "value", "str_concat(a, b)", (Argument("string", "an argument of str_concat()"),) * 2, None,
         "two strings joined", '@[str_concat(comm, "!")] = count();', "string",
         rule=_concat, fold=lambda type, left, right: left + right, lower=operations.CONCAT,
+    ),
+    Function(
+        "strrev", "value", "strrev(s)", (Argument("string", "the argument of strrev()"),), None,
+        "a string with its bytes in reverse", '@[strrev(comm)] = count();', "string",
+        rule=lambda call: typed.Call(StringType(call.args[0].type.size), call.span, call.name, tuple(call.args)),
+        fold=lambda type, text: text[::-1], ours=True,
+        lower=Operation("strrev", "string → string", python="{0}[::-1]", c="reverse_text"),
     ),
     Function(
         "strerror", "value", "strerror(n)", (Argument("integer", "the argument of strerror()"),), _ERROR_TEXT,

@@ -1,0 +1,170 @@
+"""Several consumers of one trace: each is given what a single one would be, and what a program does is done once."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tracer.render.notices import Consumer, Notice
+from tracer.results.events import MapEvent, PrintfBatch, TimeEvent, ValueBatch
+
+if TYPE_CHECKING:
+    from tracer.render.renderer import Effects
+    from tracer.results.events import Event, Loss
+    from tracer.results.values import MapSnapshot, MapStore
+
+
+class Once:
+    """The effects of a program for several renderers: what the first of them has done for an event, those after it are
+    given. `of_each` makes the effects of a further one.
+    """
+
+    def __init__(self, effects: Effects) -> None:
+        self.effects = effects
+        self.escapes: bool = getattr(effects, "escapes", False)
+        self.said: Counter[bytes] = Counter()
+        self.files: list[bytes] = []
+        self.commands: list[_Command] = []
+        self._turns: list[_Turn] = []
+
+    def of_each(self) -> _Turn:
+        """For one more renderer."""
+        self._turns.append(_Turn(self))
+        return self._turns[-1]
+
+    def begin(self) -> None:
+        """What comes now is of another event."""
+        for each in (self.said, self.files, self.commands):
+            each.clear()
+        for turn in self._turns:
+            turn.begin()
+
+
+class _Turn:
+    """See `render.renderer.Effects`. The renderers ask for the same, in the same order, but that some say less."""
+
+    def __init__(self, once: Once) -> None:
+        self._once = once
+        self.escapes = once.escapes
+        self.begin()
+
+    def begin(self) -> None:
+        self._said: Counter[bytes] = Counter()
+        self._files = self._commands = 0
+
+    def say(self, text: bytes) -> None:
+        self._said[text] += 1
+        if self._said[text] > self._once.said[text]:
+            self._once.said[text] += 1
+            self._once.effects.say(text)
+
+    def file(self, name: bytes, most: int) -> bytes:
+        once, number = self._once, self._files
+        self._files += 1
+        if number == len(once.files):
+            once.files.append(once.effects.file(name, most))
+        return once.files[number]
+
+    def command(self, text: bytes, show: Callable[[bytes], None]) -> None:
+        once, number = self._once, self._commands
+        self._commands += 1
+        if number == len(once.commands):
+            once.commands.append(started := _Command())
+            started.show(show)
+            once.effects.command(text, started.ended)
+        else:
+            once.commands[number].show(show)
+
+
+class _Command:
+    """One that runs, or has run."""
+
+    def __init__(self) -> None:
+        self._printed: bytes | None = None
+        self._shows: list[Callable[[bytes], None]] = []
+
+    def show(self, show: Callable[[bytes], None]) -> None:
+        """Shows what it has printed: now, or when it has ended."""
+        if self._printed is None:
+            self._shows.append(show)
+        else:
+            show(self._printed)
+
+    def ended(self, printed: bytes) -> None:
+        """It has printed that."""
+        self._printed = printed
+        for show in self._shows:
+            show(printed)
+
+
+class Several(Consumer):
+    """Gives all of them the same: rows that can be read once, the moment of a time(), and a map as it was at one
+    moment. `once` are the effects that they share.
+    """
+
+    def __init__(self, consumers: Sequence[Consumer], once: Once) -> None:
+        self._consumers = tuple(consumers)
+        self._once = once
+
+    def event(self, event: Event, store: MapStore) -> None:
+        if isinstance(event, PrintfBatch):
+            event = event._replace(rows=list(event.rows))
+        elif isinstance(event, ValueBatch):
+            event = event._replace(values=list(event.values))
+        elif isinstance(event, TimeEvent) and event.moment is None:
+            event = event._replace(moment=time.time_ns())
+        elif isinstance(event, MapEvent) and event.snapshot is None:
+            event = event._replace(snapshot=store.snapshot(event.map))
+        self._once.begin()
+        for each in self._consumers:
+            each.event(event, store)
+
+    def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
+        self._once.begin()
+        found = list(snapshots)
+        self._all([partial(each.maps, found) for each in self._consumers])
+
+    def attached(self, probes: int) -> None:
+        for each in self._consumers:
+            each.attached(probes)
+
+    def lost(self, loss: Loss) -> None:
+        for each in self._consumers:
+            each.lost(loss)
+
+    def silent(self, probe: str, reason: str) -> None:
+        for each in self._consumers:
+            each.silent(probe, reason)
+
+    def detached(self, probe: str, hits: int, seconds: float, after_s: float, maps: Sequence[str]) -> None:
+        for each in self._consumers:
+            each.detached(probe, hits, seconds, after_s, maps)
+
+    def notice(self, notice: Notice) -> None:
+        for each in self._consumers:
+            each.notice(notice)
+
+    def flush(self) -> None:
+        for each in self._consumers:
+            each.flush()
+
+    def finish(self) -> None:
+        self._all([each.finish for each in self._consumers])
+
+    def end(self) -> None:
+        self._all([each.end for each in self._consumers])
+
+    @staticmethod
+    def _all(calls: Sequence[Callable[[], None]]) -> None:
+        """Does all, though one fails: what that raised is raised after them."""
+        fault: Exception | None = None
+        for call in calls:
+            try:
+                call()
+            except Exception as error:
+                fault = fault or error
+        if fault is not None:
+            raise fault

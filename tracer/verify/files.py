@@ -1,0 +1,60 @@
+"""One file, opened by both readers."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import IO, Any
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from tracer.opening import opened
+from tracer.resolve.dwarf.units.debug_entries import entries_of
+from tracer.resolve.dwarf.units.entries import Entries
+from tracer.resolve.elf.file import Elf
+
+
+class Both:
+    """A file as `Elf` and as pyelftools' `ELFFile`, until it is closed. What debug information is about may stand in a
+    debug file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._streams: list[IO[bytes]] = []
+        self.elf = Elf(path)
+        self.other = self._elftools(path)
+
+    def close(self) -> None:
+        """Closes the files."""
+        self.elf.close()
+        for each in self._streams:
+            each.close()
+
+    def _elftools(self, path: str) -> Any:
+        self._streams.append(os.fdopen(opened(path), "rb"))
+        return ELFFile(self._streams[-1])
+
+    @cached_property
+    def entries(self) -> Entries | None:
+        """The debug information, as ours finds and reads it; None where there is none."""
+        return entries_of(Elf(self.path))
+
+    @cached_property
+    def dwarf(self) -> Any:
+        """What pyelftools reads of the same file's debug information, with the file of dwz where ours has found it."""
+        assert self.entries is not None
+        names = {each.name[: each.name.find("debug")] for each in self.entries.elf.sections if "debug_" in each.name}
+        if {".", ".z"} <= names:
+            raise ELFError("sections of .debug_ beside .zdebug_")
+        found = self._elftools(self.entries.elf.path).get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
+        if self.entries.other is not None:
+            beside = self._elftools(self.entries.other.elf.path)
+            found.supplementary_dwarfinfo = beside.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
+        return found
+
+    @cached_property
+    def frames(self) -> Any:
+        """What pyelftools reads of the file's own unwind tables."""
+        return self.other.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
