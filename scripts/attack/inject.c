@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/audit.h>
+#include <linux/bpf.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
@@ -119,6 +120,10 @@ static int counts_here(const struct seccomp_notif *call) {
   // futex(2) names its errors for those that wait: libc ends a program that gets one for a wake.
   int operation = (int)call->data.args[1] & FUTEX_CMD_MASK;
   if (call->data.nr == SYS_futex && operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET) return 0;
+  // Where the kernel looks something up it is the answer that nothing, or nothing more, is there.
+  long asked = (long)call->data.args[0];
+  int looks = asked == BPF_MAP_LOOKUP_ELEM || asked == BPF_MAP_GET_NEXT_KEY || asked == BPF_MAP_LOOKUP_BATCH;
+  if (error == ENOENT && call->data.nr == SYS_bpf && looks) return 0;
   int reads = call->data.nr == SYS_read || call->data.nr == SYS_readv || call->data.nr == SYS_pread64;
   if (error == EAGAIN && reads && !may_not_wait(call)) return 0;
   return began && (number < 0 || call->data.nr == number);

@@ -232,6 +232,11 @@ def _fault_of_ours(kind: type[BaseException], error: BaseException, trace: Trace
     if _is_of_import(trace):
         _say_error(TracerError(_load_error(error)))
         return
+    package = getattr(error, "obj", None)
+    if isinstance(error, AttributeError) and _is_empty_package(package):
+        name = getattr(package, "__name__", "")
+        _say_error(TracerError(f"cannot load the module {name}: its files are not there, or cannot be looked at"))
+        return
     hint = "please report it, with what -v adds"
     _say_error(TracerError(f"internal error: {kind.__name__}: {error}", hint))
 
@@ -256,6 +261,11 @@ def _is_of_import(trace: TracebackType | None) -> bool:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return trace is not None and trace.tb_frame.f_code.co_filename.startswith("<frozen importlib")
+
+
+def _is_empty_package(module: object) -> bool:
+    """Whether it is what Python makes of a folder whose __init__.py it cannot find, as where stat(2) fails."""
+    return isinstance(module, type(sys)) and getattr(module, "__file__", None) is None and hasattr(module, "__path__")
 
 
 def _say_error(error: TracerError, verbose: bool = False, warnings: bool = True) -> None:

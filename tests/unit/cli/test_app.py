@@ -364,3 +364,12 @@ except app.Interrupted:
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("interrupted\n", "")
+
+
+def test_a_package_whose_files_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
+    """Python takes a folder for a package without files, and the first name that is wanted of it is missing."""
+    (tmp_path / "shop").mkdir()
+    code = "import sys; from tracer.cli import app; sys.excepthook = app._fault_of_ours; import shop; shop.Order"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    words = "cannot load the module shop: its files are not there, or cannot be looked at"
+    assert (ran.stdout, ran.stderr) == ("", f"tracer: error: {words}\n")
