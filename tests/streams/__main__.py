@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from tests.streams.results import Stream, passed, read, summary, to_repeat
+from tests.streams.results import Stream, files, passed, read, summary, to_repeat
 
 ROOT = Path(__file__).resolve().parents[2]
 TYPES = (sys.executable, "-m", "mypy")
@@ -35,7 +35,8 @@ class Job:
     def __init__(self, name: str, command: Sequence[str], home: Path, niceness: int = 0, **environment: str) -> None:
         self.name = name
         self.said = home / f"{name}.out"
-        self._started = time.monotonic()
+        self.started = time.monotonic()
+        self.took_s = self.cpu_s = 0.0
         with self.said.open("wb") as out:
             self.process = subprocess.Popen(
                 ["nice", "-n", str(niceness), *command],
@@ -49,13 +50,18 @@ class Job:
 
     @property
     def runs(self) -> bool:
-        """Whether it has not ended."""
-        return self.process.poll() is None
+        """Whether it has not ended. When it has, it is known what it took, with the children that it waited for."""
+        if self.process.returncode is None:
+            ended, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+            if ended:
+                self.process.returncode = os.waitstatus_to_exitcode(status)
+                self.took_s = time.monotonic() - self.started
+                self.cpu_s = usage.ru_utime + usage.ru_stime
+        return self.process.returncode is None
 
     def tell(self) -> None:
         """Prints its output."""
-        took = time.monotonic() - self._started
-        print(f"== {self.name}, {took:.0f} s", flush=True)
+        print(f"== {self.name}, {self.took_s:.0f} s", flush=True)
         with self.said.open("rb") as source:
             shutil.copyfileobj(source, sys.stdout.buffer)
         sys.stdout.flush()
@@ -108,6 +114,14 @@ class Streams:
         """The processes of tests, which all have ended."""
         ended = [(job.name, live, job.process.wait()) for job, live in self._pytests]
         return [Stream(name, live, status, read(self._results(name))) for name, live, status in ended]
+
+    def costs(self) -> Iterator[str]:
+        """Lines: what each process took, of all that have ended, the one that ended last at the bottom."""
+        yield "== seconds of each process, and of CPU"
+        first = min(job.started for job in self.jobs)
+        for job in sorted(self.jobs, key=lambda job: job.started + job.took_s):
+            begun = job.started - first
+            yield f"{begun:6.0f} to {begun + job.took_s:6.0f} s, {job.cpu_s:6.0f} s of CPU  {job.name}"
 
     def live(self, number: int) -> Job:
         """One process of those live tests that may run beside others."""
@@ -176,7 +190,7 @@ def run(machines: bool) -> int:
             job.tell()
         ended = here.ended()
         alone = list(_alone(here, ended))
-        print("\n".join(summary(ended, alone)), flush=True)
+        print("\n".join([*here.costs(), *files(ended), *summary(ended, alone)]), flush=True)
         return 0 if passed(ended, alone) and not any(job.process.returncode for job in kernels) else 1
 
 

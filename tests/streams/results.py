@@ -11,6 +11,7 @@ FORGIVEN = 3
 """So many live tests may fail beside other work, where each passes alone."""
 
 _SLOWEST = 20
+_DEAREST = 10
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,17 @@ def passed(streams: Sequence[Stream], alone: Sequence[str]) -> bool:
     """Whether all is well; `alone` are the tests that failed and passed when they were run once more."""
     failed = [(stream.live, result.test) for stream in streams for result in stream.failures]
     return all(stream.is_whole for stream in streams) and all(live and test in alone for live, test in failed)
+
+
+def files(streams: Sequence[Stream]) -> Iterator[str]:
+    """Lines: the files whose tests need the most CPU, which is what a whole run on few processors takes."""
+    costs: dict[str, float] = {}
+    for result in (result for stream in streams for result in stream.results):
+        file = result.test.partition("::")[0]
+        costs[file] = costs.get(file, 0.0) + result.cpu_s
+    yield f"== dearest {_DEAREST} of {len(costs)} files, by CPU"
+    for file, cpu_s in sorted(costs.items(), key=lambda each: -each[1])[:_DEAREST]:
+        yield f"{cpu_s:7.1f} s of CPU  {file}"
 
 
 def summary(streams: Sequence[Stream], alone: Sequence[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pytest
 from tests.harness.cli import ROOT, environment, until
 from tests.streams import __main__ as streams
 from tests.streams.__main__ import Streams
-from tests.streams.results import Result, Stream, passed, read, summary, to_repeat
+from tests.streams.results import Result, Stream, files, passed, read, summary, to_repeat
 
 CONFTEST = """
 import pytest
@@ -201,6 +201,33 @@ def test_the_slowest_twenty_are_named_the_slowest_first() -> None:
         "   48.0 s,   12.5 s of CPU  tests/a.py::test_48 (live-1)",
     ]
     assert len(said) == 21
+
+
+def test_the_ten_files_that_need_the_most_cpu_are_named_the_dearest_first() -> None:
+    results = [Result(f"tests/{at % 12}.py::test[a::{at}]", 1.0, (), float(at)) for at in range(24)]
+    said = list(files([stream(*results[:9]), stream(*results[9:], name="others-1")]))
+    assert said[0] == "== dearest 10 of 12 files, by CPU"
+    assert said[1:3] == ["   34.0 s of CPU  tests/11.py", "   32.0 s of CPU  tests/10.py"]
+    assert len(said) == 11
+
+
+def test_a_process_has_the_cpu_of_its_children_and_the_seconds_until_its_own_end(tmp_path: Path) -> None:
+    here = Streams(tmp_path)
+    burns = "import time\nwhile time.process_time() < 0.3: pass"
+    burning = here.start("burns", ["sh", "-c", '"$0" "$@"; exit 3', sys.executable, "-c", burns])
+    waits = here.start("waits", ["sleep", "0.2"])
+    here.wait(burning, waits)
+    took = waits.took_s
+    assert (burning.process.returncode, waits.process.returncode) == (3, 0)
+    assert burning.took_s >= 0.2 < took
+    assert burning.cpu_s >= 0.3 > waits.cpu_s
+    until(lambda: not waits.runs)
+    assert waits.took_s == took
+    first, *lines = here.costs()
+    assert first == "== seconds of each process, and of CPU"
+    last = max((burning, waits), key=lambda job: job.started + job.took_s)
+    assert sorted(line.split()[-1] for line in lines) == ["burns", "waits"]
+    assert lines[-1].endswith(f"{last.cpu_s:6.0f} s of CPU  {last.name}")
 
 
 @pytest.mark.parametrize(("alone", "status"), [("passes", 0), ("fails", 1)])
