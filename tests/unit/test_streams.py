@@ -16,7 +16,7 @@ from tests.streams.results import Result, Stream, files, passed, read, summary, 
 CONFTEST = """
 import pytest
 def pytest_configure(config):
-    for name in ("live", "clock", "leaks"):
+    for name in ("live", "clock", "leaks", "timeout"):
         config.addinivalue_line("markers", f"{name}: …")
 @pytest.fixture(scope="module")
 def log(request):
@@ -43,7 +43,8 @@ def ran(place: Path, name: str, *words: str) -> int:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the others' plugins are half of a start
     (tmp_path / "conftest.py").write_text(CONFTEST)
     return tmp_path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,20 +18,29 @@ from tracer.resolve.files.paths import find_files
 from tracer.resolve.sites.expand import expand
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
-    """Needs liba (DT_RUNPATH), which needs libb (its own DT_RUNPATH); both in places that only they name."""
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("loaded")
     for path, text in {
         "one/a.c": "int b(int); int a(int x) { return b(x) + 1; }",
         "two/b.c": "int b(int x) { return x * 2; }",
         "main.c": "#include <unistd.h>\nint a(int); char c; "
         'int main(void) { write(1, "+", 1); read(0, &c, 1); return a(1); }',
     }.items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(text)
-    made(tmp_path, "-shared -fPIC two/b.c -o two/libb.so")
-    made(tmp_path, "-shared -fPIC one/a.c -o one/liba.so -Ltwo -lb -Wl,-rpath,$ORIGIN/../two")
-    made(tmp_path, "main.c -o main -Lone -la -Wl,-rpath,${ORIGIN}/one -Wl,--allow-shlib-undefined")
+        (place / path).parent.mkdir(exist_ok=True)
+        (place / path).write_text(text)
+    made(place, "-shared -fPIC two/b.c -o two/libb.so")
+    made(place, "-shared -fPIC one/a.c -o one/liba.so -Ltwo -lb -Wl,-rpath,$ORIGIN/../two")
+    made(place, "main.c -o main -Lone -la -Wl,-rpath,${ORIGIN}/one -Wl,--allow-shlib-undefined")
+    return place
+
+
+@pytest.fixture
+def program(compiled: Path, tmp_path: Path) -> Path:
+    """Needs liba (DT_RUNPATH), which needs libb (its own DT_RUNPATH); both in places that only they name. A copy, since
+    some tests link parts of it anew.
+    """
+    shutil.copytree(compiled, tmp_path, dirs_exist_ok=True)
     return tmp_path / "main"
 
 

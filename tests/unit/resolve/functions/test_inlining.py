@@ -38,13 +38,14 @@ FORMS = {
 }
 
 
-@pytest.fixture(params=FORMS)
-def program(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module", params=FORMS)
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("inlining")
     for name, text in ("shared.h", HEADER), ("first.c", FIRST), ("second.c", SECOND):
-        (tmp_path / name).write_text(text)
+        (place / name).write_text(text)
     command = ["gcc", *FORMS[request.param], "-fno-ipa-icf", "-fno-ipa-cp", "-o", "program", "first.c", "second.c"]
-    subprocess.run(command, check=True, cwd=tmp_path)
-    return tmp_path / "program"
+    subprocess.run(command, check=True, cwd=place)
+    return place / "program"
 
 
 def test_the_places_are_those_of_the_text(program: Path) -> None:
