@@ -1,0 +1,199 @@
+"""How the values of one function are passed: one object for each calling convention, which gives the parameters their
+places in order.
+
+`arguments.py` and `rust.py` have the registers and the stack of each convention. Here is what debug information of a
+language has to be asked so that these can be given out: types, the shapes of C and C++ on x86-64, the forms of rustc.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tracer.lang.types import IntType, Type
+from tracer.probes.arch import X86_64, Arch
+from tracer.resolve.dwarf import types
+from tracer.resolve.dwarf.calls.arguments import Convention, GoConvention, Place
+from tracer.resolve.dwarf.calls.rust import RustConvention
+from tracer.resolve.dwarf.calls.rustc_layout import form_of, is_direct
+from tracer.resolve.dwarf.calls.shapes import Shape, holds_nullptr, shape_of
+from tracer.resolve.dwarf.calls.stated_locations import is_in_frame
+from tracer.resolve.dwarf.functions import attribute, linked_name, name_of
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units.unit import Entry
+
+_RUSTC = re.compile(r"rustc version 1\.(\d+)\.")
+_EITHER = 'Rust and extern "C" pass it in different ways, and nothing says which one the function uses'
+_COPIED = "nothing says whether it may be copied as bytes: a constructor takes more than one argument"
+_CLANG = "clang passes it, and the parameters after it, in other places than the ABI says"
+_DEEPEST = 16
+_ADDRESS = IntType(64, False)
+_IN_CLASS = 1
+"""DW_DEFAULTED_in_class. A function that is defaulted outside of its class is a function like any other."""
+
+
+class Passing:
+    """The convention that asks for types alone: C's on aarch64. `file` is the name by which types remember where they
+    stand.
+    """
+
+    convention: Convention
+
+    def __init__(self, function: Entry, arch: Arch, file: str) -> None:
+        self.arch, self.file = arch, file
+        self.convention = self._convention(function.unit.top.text(dw.PRODUCER))
+
+    def _convention(self, producer: str) -> Convention:
+        return Convention(self.arch)
+
+    def returns(self, result: Entry) -> None:
+        """Takes the register in which the caller passes the address for a result, where it does."""
+
+    def takes(self, own: Entry) -> bool:
+        """Whether a parameter in debug information is one that the caller passes."""
+        return True
+
+    def is_direct(self, declared: Entry) -> bool:
+        """Whether a parameter is passed as it is."""
+        return True
+
+    def place(self, kinds: Entry | None, own: Entry, type: Type, unknown: str) -> Place:
+        """The place of the next parameter: of its type's entry, its own, its type in the language, and why that is not
+        known ("" where it is). Raises `UnknownType` where it depends on what is not known.
+        """
+        if unknown:
+            raise types.UnknownType(unknown)
+        return self.convention.place(type)
+
+
+class GoPassing(Passing):
+    """Go's, whose results stand among the parameters."""
+
+    def _convention(self, producer: str) -> Convention:
+        return GoConvention(self.arch)
+
+    def takes(self, own: Entry) -> bool:
+        return not own.number(dw.VARIABLE_PARAMETER)
+
+
+class SystemVPassing(Passing):
+    """That of C and C++ on x86-64, which asks for the shape of a value."""
+
+    def __init__(self, function: Entry, arch: Arch, file: str) -> None:
+        super().__init__(function, arch, file)
+        self._clang = "clang" in function.unit.top.text(dw.PRODUCER)
+
+    def returns(self, result: Entry) -> None:
+        try:
+            addressed = _by_reference(result)
+            self.convention.hidden(_ADDRESS if addressed else shape_of(result), addressed)
+        except types.UnknownType as error:
+            self.convention.lost = _depends(error)
+
+    def place(self, kinds: Entry | None, own: Entry, type: Type, unknown: str) -> Place:
+        convention = self.convention
+        if _by_reference(kinds):
+            return convention.place(_ADDRESS, True)
+        shape = shape_of(kinds)
+        if self._clang and _is_clangs_own(shape, kinds, len(self.arch.args) - convention.integers):
+            convention.lost = convention.lost or _CLANG
+        return convention.place(shape)
+
+
+class RustPassing(Passing):
+    """Rust's, which asks for the form that rustc gives a value. A function whose name other languages can use may be
+    one with their convention: `_foreign` gives the places by that.
+    """
+
+    def __init__(self, function: Entry, arch: Arch, file: str) -> None:
+        super().__init__(function, arch, file)
+        self._foreign = Convention(arch) if linked_name(function) == name_of(function) else None
+
+    def _convention(self, producer: str) -> Convention:
+        version = _RUSTC.search(producer)
+        return RustConvention(self.arch, older=version is not None and int(version[1]) < 62)
+
+    def returns(self, result: Entry) -> None:
+        try:
+            self.convention.hidden(form_of(result), False)
+            if self._foreign is not None:
+                self._foreign.hidden(types.type_of(result, self.file), False)
+        except types.UnknownType as error:
+            (self._foreign or self.convention).lost = _depends(error)
+
+    def is_direct(self, declared: Entry) -> bool:
+        return is_direct(attribute(declared, dw.TYPE))
+
+    def place(self, kinds: Entry | None, own: Entry, type: Type, unknown: str) -> Place:
+        place = self.convention.place(form_of(kinds))
+        if place.indirect and is_in_frame(own):
+            self.convention.lost, place = _EITHER, Place(reason=_EITHER)
+        foreign = self._foreign
+        if foreign is None:
+            return place
+        foreign.lost = foreign.lost or unknown
+        return place if place == foreign.place(type) or place.reason else Place(reason=_EITHER)
+
+
+def passing_of(function: Entry, language: int, arch: Arch, file: str) -> Passing:
+    """The convention of a function's language."""
+    if language == dw.RUST:
+        return RustPassing(function, arch, file)
+    if language == dw.GO:
+        return GoPassing(function, arch, file)
+    return (SystemVPassing if arch is X86_64 else Passing)(function, arch, file)
+
+
+def _depends(error: types.UnknownType) -> str:
+    return f"it depends on what is returned, and {error.message}"
+
+
+def _is_clangs_own(shape: Shape, kinds: Entry | None, left: int) -> bool:
+    """Whether clang passes a value in its own way while so many registers are left. Clang 14 aligns an __int128 on the
+    stack to eight bytes and leaves no register behind it. It puts a struct that holds a nullptr_t in memory.
+    """
+    return (left < 2 and not shape.made and shape.size == 16 and "integer" in shape.classes) or holds_nullptr(kinds)
+
+
+def _by_reference(entry: Entry | None, deep: int = 0) -> bool:
+    """Whether a C++ class must not be copied as bytes, so that its address is passed. Some compilers say so. Else the
+    class has virtual functions, a destructor or a copy constructor of its own, or holds such a class.
+    """
+    found = types.plain(entry)
+    if found is None or found.tag not in dw.RECORDS or deep > _DEEPEST:
+        return False
+    found = types.defined(found) or found
+    stated = found.number(dw.CALLING_CONVENTION)
+    if stated is not None:
+        return stated == dw.BY_REFERENCE
+    name = found.text().partition("<")[0]
+    copies: set[bool] = set()
+    unsure = False
+    for each in found.children():
+        if each.tag in (dw.MEMBER, dw.INHERITANCE):
+            if each.text().startswith("_vptr") or dw.VIRTUALITY in each:
+                return True
+            if dw.EXTERNAL not in each and _by_reference(each.follow(dw.TYPE), deep + 1):
+                return True
+        elif each.tag == dw.SUBPROGRAM and each.text() in (name, f"~{name}"):
+            is_copy, more = (False, False) if each.text() != name else _copies(each, found)
+            own = dw.DELETED not in each and each.number(dw.DEFAULTED) != _IN_CLASS
+            if own and ((is_copy and not more) or each.text() != name):
+                return True
+            unsure = unsure or (is_copy and more)
+            if is_copy and not more:
+                copies.add(dw.DELETED in each)
+    if unsure:
+        raise types.UnknownType(_COPIED)
+    return copies == {True}  # nothing is left to copy it with
+
+
+def _copies(constructor: Entry, record: Entry) -> tuple[bool, bool]:
+    """Whether a constructor's first parameter is a reference to its own class, and whether it has more parameters.
+    Those may have default values, which nothing tells.
+    """
+    taken = [each for each in constructor.children() if each.tag == dw.PARAMETER and dw.ARTIFICIAL not in each]
+    kind = types.plain(taken[0].follow(dw.TYPE)) if taken else None
+    if kind is None or kind.tag not in dw.REFERENCES:
+        return False, False
+    below = types.plain(kind.follow(dw.TYPE))
+    return below is not None and below.id == record.id, len(taken) > 1
