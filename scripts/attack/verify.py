@@ -1,7 +1,7 @@
 """scripts/attack/verify [FOLDER …]: `tracer list --verify` over the programs and libraries of this machine.
 
 Each file is read by tracer's readers and by pyelftools, and each difference is printed. A file of which a hard link or
-another link was seen is left out. Needs no root.
+another link was seen is left out. Needs no root. Ctrl-C ends it with the table of what was tried by then.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing.pool import ThreadPool
 
 from scripts.attack.command import write
@@ -77,7 +78,7 @@ def main() -> int:
             return re.sub(r"^.*?: ", "", done.stderr.strip().rpartition("\n")[2]) or f"status {done.returncode}"
 
     results: dict[str, list[Part] | str] = {}
-    with ThreadPool(options.jobs) as pool:
+    with ThreadPool(options.jobs) as pool, suppress(KeyboardInterrupt):  # what was tried by then is in the table
         for path, result in zip(wanted, pool.imap(run, wanted), strict=True):
             results[path] = result
             for part in result if not isinstance(result, str) else ():

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
+from io import BytesIO
 from typing import IO, Any
 
 from elftools.common.exceptions import ELFError
+from elftools.dwarf.callframe import CallFrameInfo
+from elftools.dwarf.structs import DWARFStructs
 from elftools.elf.elffile import ELFFile
 
 from tracer.opening import opened
@@ -54,7 +57,11 @@ class Both:
             found.supplementary_dwarfinfo = beside.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
         return found
 
-    @cached_property
-    def frames(self) -> Any:
-        """What pyelftools reads of the file's own unwind tables."""
-        return self.other.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
+    def unwind_table(self, name: str) -> Any:
+        """What pyelftools reads of the file's own `.eh_frame` or `.debug_frame`; None where it has none."""
+        section = self.other.get_section_by_name(name)
+        if section is None or section["sh_type"] == "SHT_NOBITS":
+            return None
+        data = section.data()
+        structs = DWARFStructs(little_endian=True, dwarf_format=32, address_size=8)
+        return CallFrameInfo(BytesIO(data), len(data), section["sh_addr"], structs, for_eh_frame=name == ".eh_frame")

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from elftools.dwarf.callframe import FDE, CallFrameInfo, RegisterRule
+from elftools.dwarf.callframe import FDE, RegisterRule
 
 from tracer.probes.arch import ARCHES
 from tracer.resolve.dwarf.sections import content
@@ -31,22 +31,19 @@ def unwinding(both: Both, found: Findings) -> None:
     if both.elf.machine not in ARCHES:
         found.known("machine")
         return
-    dwarf = found.theirs(lambda: both.frames)
-    if dwarf is None:
-        return
-    if dwarf.eh_frame_sec is not None and both.elf.content(both.elf.section(".eh_frame")):  # type: ignore[arg-type]
-        tables = Frames(both.elf)
-        _section(found, tables.at, dwarf, dwarf.eh_frame_sec, True)
-    if dwarf.debug_frame_sec is not None:
-        data = found.ours(lambda: content(both.elf, ".debug_frame"))
+    table = found.theirs(both.unwind_table, ".eh_frame")
+    if table is not None:
+        _section(found, Frames(both.elf).at, table)
+    table = found.theirs(both.unwind_table, ".debug_frame")
+    if table is not None:
+        data = found.ours(content, both.elf, ".debug_frame")
         if isinstance(data, str):
-            found.same(".debug_frame", data, "read")
+            found.same(".debug_frame", data, "read", counts=False)
             return
-        _section(found, DebugFrames(data).at, dwarf, dwarf.debug_frame_sec, False)
+        _section(found, DebugFrames(data).at, table)
 
 
-def _section(found: Findings, at: _At, dwarf: Any, section: Any, eh: bool) -> None:
-    info = CallFrameInfo(section.stream, section.size, section.address, dwarf.structs, for_eh_frame=eh)
+def _section(found: Findings, at: _At, info: Any) -> None:
     ranges: list[tuple[int, int]] = []
     differing = []
     try:

@@ -167,6 +167,20 @@ def test_what_time_was_not_enough_for_is_said() -> None:
     assert (found.cut, found.compared, found.differences) == ("its time ended", 0, ())
 
 
+def test_a_debug_section_that_pyelftools_cannot_unpack_costs_no_other_part(shop: Path, tmp_path: Path) -> None:
+    """Its compression gets a number that nobody knows: ours says so, and so does pyelftools."""
+    packed = tmp_path / "packed"
+    subprocess.run(["objcopy", "--compress-debug-sections=zlib-gabi", str(shop), str(packed)], check=True)
+    with Elf(str(packed)) as elf:
+        (place,) = [each.offset for each in elf.sections if each.name == ".debug_info"]
+    data = bytearray(packed.read_bytes())
+    data[place : place + 4] = (9).to_bytes(4, "little")
+    packed.write_bytes(data)
+    found = part(packed, "rows of the line table")
+    assert (found.differences, dict(found.known)) == ((), {"zstd": 1})
+    assert part(packed, "unwind rules") == part(shop, "unwind rules")
+
+
 def test_more_differences_than_are_shown_are_counted() -> None:
     found = Findings("sections", time.monotonic() + 60)
     for number in range(MOST_SHOWN + 5):
