@@ -28,6 +28,7 @@ struct control {
 #define __always_inline
 #define __builtin_memset memset
 #define __builtin_unreachable abort
+#define __builtin_bswap64 swapped
 #define __sync_fetch_and_add(place, value)                                                                                 \
 	({                                                                                                                 \
 		__typeof__(*(place)) was_ = *(place);                                                                      \
@@ -44,6 +45,15 @@ struct control {
 
 void *memset(void *to, int byte, size_t size);
 void abort(void);
+
+static u64 swapped(u64 word)
+{
+	u64 other = 0;
+
+	for (int i = 0; i < 8; i++, word >>= 8)
+		other = other << 8 | (word & 255);
+	return other;
+}
 
 extern u64 shim_control[];
 
