@@ -10,7 +10,6 @@ from tests.contract.expect import NOTHING, keyed, scalar, value
 from tracer.lang import config
 from tracer.lang.builtins.registry import FUNCTIONS, VALUES
 from tracer.lang.syntax.cursor import TYPE_WORDS
-from tracer.lang.types import STACK_MODES_OURS
 
 R = rounds()
 SIZES = ("heavy", "light")
@@ -23,7 +22,7 @@ def first_product(number: int) -> int:
 
 OWN = [
     *(each.name for each in FUNCTIONS.values() if each.ours), *(each.name for each in VALUES.values() if each.ours),
-    *config.OURS, *STACK_MODES_OURS,
+    *config.OURS, *config.MODES_OURS,
 ]  # fmt: skip
 """Words of this language that bpftrace does not have."""
 TYPES = [word for word in sorted(TYPE_WORDS) if " " not in word]

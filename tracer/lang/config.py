@@ -39,7 +39,8 @@ TEXTS = ("str_trunc_trailer",)
 KNOWN = (*LIMITS, *WORDS, *TEXTS)
 
 OURS = ("stack_copy", "stack_frames", "stack_unwind", "unsafe_returns", "unsafe")
-"""Those that bpftrace 0.27.1 does not have."""
+MODES_OURS = ("python",)
+"""Those of them, and of the modes of stacks, that bpftrace 0.27.1 does not have."""
 
 TUNING: dict[str, int | bool | str] = {
     "cpp_demangle": True,
