@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from tracer.lang import typed
 from tracer.lang.builtins.registry import FUNCTIONS
-from tracer.lang.printing.typed import expression
+from tracer.lang.printing.typed import tree_of
 from tracer.lang.types import (
     BoolType,
     IntType,
@@ -99,6 +99,7 @@ class Naive:
         self, program: typed.Program, clause: typed.Clause, runtime: Runtime, variant: Variant | None, reader: Reader
     ) -> None:
         self.program = program
+        self.tree = tree_of(program)
         self.clause = clause
         self.runtime = runtime
         self.reader = reader
@@ -138,7 +139,7 @@ class Naive:
         text, cut = self.readable(self.reader.string(address, expr.type.size, expr.sized, length))
         if cut:
             same = fixed(expr.address) and (expr.length is None or fixed(expr.length))
-            told = (expression(expr), *self._versions(expr)) if same else None  # wherever in the text it stands
+            told = (self.tree.text(expr), *self._versions(expr)) if same else None  # wherever in the text it stands
             if told is None or told not in self.cut:
                 self.runtime.loss.truncated += 1
             self.cut.add(told)

@@ -14,7 +14,7 @@ from tests.unit.lang import invariants
 from tests.unit.lang.programs import sites_of
 from tracer.errors import Diagnostic, ProgramError, Source, Span
 from tracer.lang.analyse import analyse
-from tracer.lang.printing.syntax import expression, print_ast
+from tracer.lang.printing.syntax import TREE, print_ast
 from tracer.lang.printing.typed import print_typed
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.expressions import MAX_DIAGNOSTICS
@@ -157,7 +157,7 @@ def test_mutated_programs_give_a_program_or_diagnostics(text: str, chance: rando
     ],
 )
 def test_expressions_bind_as_in_c(text: str, bracketed: str) -> None:
-    assert expression(value(text)) == bracketed
+    assert TREE.text(value(text)) == bracketed
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_parameters_are_taken_from_the_command_line() -> None:
     program = parse(Source("usdt:$1:$2 { @x = $3; @y = $#; }"), ("/bin/app", "order"))
     point = program.clauses[0].points[0]
     assert (point.path, point.name, point.text) == ("/bin/app", "order", "usdt:$1:$2")
-    assert [expression(s.value) for s in program.clauses[0].body if isinstance(s, ast.Assign)] == ["$3", "2"]
+    assert [TREE.text(s.value) for s in program.clauses[0].body if isinstance(s, ast.Assign)] == ["$3", "2"]
 
 
 def test_golden_files_are_found() -> None:
