@@ -35,6 +35,7 @@ from tracer.render.notices import (
     PassedOver,
     Raised,
     Replaced,
+    Shared,
     Waits,
     Warned,
 )
@@ -101,6 +102,8 @@ class Trace:
         plan, request, controls = self._plan, self._request, self._controls
         if self._processes is not None and self._processes.chosen:
             self._tell(Chosen(self._processes.chosen))
+        if plan.shared and not plan.follow:
+            self._tell(Shared(len(self._target.pids), len(plan.sites)))
         self._tell(*map(PassedOver, self._compiled.notes))
         self._refuse()
         if self._argv is not None:
