@@ -56,21 +56,7 @@ class Attached(Notice):
 
 
 class Chosen(Said):
-    """Which processes are traced, where a name or their descendants were asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shared(Notice):
-    """The processes are too many for probes of their own."""
-
-    processes: int
-    places: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.processes} processes at {counted(self.places, 'place')} are too many for probes of their own: other"
-            " processes run into them too, and are not counted"
-        )
+    """Which processes are traced, where a name or descendants were asked for; and where others have the probes too."""
 
 
 class PassedOver(Said):

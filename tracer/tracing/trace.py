@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tracer.backends import Surroundings
 from tracer.dataclass import replace
-from tracer.errors import TracerError
+from tracer.errors import TracerError, counted
 from tracer.host.polling import readable
 from tracer.lang.typed import UStack, USym
 from tracer.lang.walk import walk_clause
@@ -35,7 +35,6 @@ from tracer.render.notices import (
     PassedOver,
     Raised,
     Replaced,
-    Shared,
     Waits,
     Warned,
 )
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
 
 _COPYING = ("node", "php")
 """How the names of programs begin that may copy their code."""
+_NOT_COUNTED = "other processes run into them too, and are not counted"
 _IN_PYTHON = "hits of tracer's own child before its exec count too: it has no unprobed code to wait in"
 
 
@@ -103,7 +103,8 @@ class Trace:
         if self._processes is not None and self._processes.chosen:
             self._tell(Chosen(self._processes.chosen))
         if plan.shared and not plan.follow:
-            self._tell(Shared(len(self._target.pids), len(plan.sites)))
+            much = f"{len(self._target.pids)} processes at {counted(len(plan.sites), 'place')}"
+            self._tell(Chosen(f"{much} are too many for probes of their own: {_NOT_COUNTED}"))
         self._tell(*map(PassedOver, self._compiled.notes))
         self._refuse()
         if self._argv is not None:
