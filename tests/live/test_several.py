@@ -104,7 +104,7 @@ def test_too_many_for_probes_of_their_own_count_the_same(backend: str, path: Pat
     """Others run into the probes too; a number that is used again belongs to nobody."""
     program = f"uprobe:{path}:* {{ @all[func, pid] = count(); }} uprobe:{path}:pass {{ @ = count(); }}"
     with ExitStack() as stack:
-        several = [stack.enter_context(target(path, hits, "wait")) for hits in range(1, 111)]
+        several = [stack.enter_context(target(path, hits, "wait")) for hits in range(1, 131)]
         options = ("--backend", backend, "-f", "json", "-e", program, "-p", whom(*several[:-1]))
         with tracing(tmp_path, *options) as running:
             for each in several:
@@ -115,7 +115,7 @@ def test_too_many_for_probes_of_their_own_count_the_same(backend: str, path: Pat
     assert {key: count for key, count in found["@all"].items() if key.startswith("pass,")} == own
     assert found["@"] == sum(own.values())
     assert re.match(
-        r"tracer: 109 processes at \d+ places are too many for probes of their own: other processes run into them too,"
+        r"tracer: 129 processes at \d+ places are too many for probes of their own: other processes run into them too,"
         r" and are not counted\nAttached \d+ probes\n$", done.err,
     )  # fmt: skip
 
