@@ -101,7 +101,11 @@ class Trace:
     def _begin(self, stack: ExitStack) -> None:
         plan, request, controls = self._plan, self._request, self._controls
         if self._processes is not None and self._processes.chosen:
-            self._tell(Chosen(self._processes.chosen))
+            self._tell(Chosen(f"tracing {self._processes.chosen}"))
+        if self._processes is not None and request.verbose:
+            from tracer.target.chosen import described
+
+            self._tell(*(Detail(f"process {described(pid)}") for pid in self._processes.pids))
         if plan.shared and not plan.follow:
             much = f"{len(self._target.pids)} processes at {counted(len(plan.sites), 'place')}"
             self._tell(Chosen(f"{much} are too many for probes of their own: {_NOT_COUNTED}"))
