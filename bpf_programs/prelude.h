@@ -200,14 +200,21 @@ static __always_inline char *current_followed(void)
 }
 
 /* The tracepoint task:task_newtask: the current task has made another one, which does not run yet. The mark of a
- * process that ends stays; a new one with that number takes over its parent's. */
+ * process that ends stays; a new one with that number takes over its parent's, or in a fixed set none. */
 static __always_inline int note_new_task(struct new_task *task)
 {
-	char *parent = current_followed();
 	char *child = followed(task->pid);
+#ifndef FIXED_SET
+	char *parent = current_followed();
+#endif
 
+#ifdef FIXED_SET
+	if (child && !(task->flags & CLONE_THREAD) && *child)
+		*child = 0;
+#else
 	if (parent && child && !(task->flags & CLONE_THREAD) && *child != *parent)
 		*child = *parent;
+#endif
 	return 1; /* 0 would keep the event from everybody else who reads it */
 }
 #endif

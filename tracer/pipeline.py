@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from tracer.resolve.listing import Listed
 
 
+_MOST_PAIRS = 200_000
+
+
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """A plan with the backend that will run it; `program` is None where nothing is traced (BEGIN, END, interval).
@@ -91,12 +94,19 @@ def plan(
     from tracer.plan.check import check_arguments
     from tracer.plan.lower import lower
 
-    lowered = lower(typed, target.follow)
+    lowered = lower(typed, target.follow, _are_shared(target, sum(map(len, sites.values()))))
     found = [*left_out, *typed.warnings, *check_arguments(lowered)]
     errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
     if errors:
         raise ProgramError(tree.source, errors)
     return lowered, found
+
+
+def _are_shared(target: Target, sites: int) -> bool:
+    """Whether the processes are too many for probes of their own: to attach these takes some 5 us for each site and
+    pair of processes (Linux 6.18), since the kernel asks every consumer of a place about every process.
+    """
+    return len(target.fixed) > 1 and sites * len(target.fixed) ** 2 > _MOST_PAIRS
 
 
 def _filters_end_returns(tree: Tree) -> bool:

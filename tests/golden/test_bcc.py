@@ -84,10 +84,12 @@ def test_the_standard_one_liners_take_so_many_instructions(body: str, most: int)
 
 
 def test_a_program_that_follows_asks_first_who_is_there() -> None:
-    text = generate(replace(plan_of(probe("{ @ = count(); }")), follow=True)).text
-    assert "#define FOLLOWED MAP(1001)" in text and "return note_new_task(task);" in text
-    for sleepable in (True, False):
-        assert sorted(compile_text(text, sleepable=sleepable)) == ["follow_new_task", "probe_0"]
+    text = generate(replace(plan_of(probe("{ @ = count(); }")), shared=True)).text
+    assert "#define FOLLOWED MAP(1001)\n#define FIXED_SET 1\n" in text and "return note_new_task(task);" in text
+    follows = generate(replace(plan_of(probe("{ @ = count(); }")), follow=True, shared=True)).text
+    assert follows == text.replace("#define FIXED_SET 1\n", "")
+    for each, sleepable in ((follows, True), (follows, False), (text, True)):
+        assert sorted(compile_text(each, sleepable=sleepable)) == ["follow_new_task", "probe_0"]
 
 
 def test_sites_that_keep_their_arguments_elsewhere_have_a_function_each() -> None:

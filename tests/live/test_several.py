@@ -100,6 +100,26 @@ def test_a_kernel_that_lacks_something_gives_the_same(
     assert {int(key.split(",")[1]) for key in found["@all"]} == {first, second}
 
 
+def test_too_many_for_probes_of_their_own_count_the_same(backend: str, path: Path, tmp_path: Path) -> None:
+    """Others run into the probes too; a number that is used again belongs to nobody."""
+    program = f"uprobe:{path}:* {{ @all[func, pid] = count(); }} uprobe:{path}:pass {{ @ = count(); }}"
+    with ExitStack() as stack:
+        several = [stack.enter_context(target(path, hits, "wait")) for hits in range(1, 131)]
+        options = ("--backend", backend, "-f", "json", "-e", program, "-p", whom(*several[:-1]))
+        with tracing(tmp_path, *options) as running:
+            for each in several:
+                tell(each)
+            done = running.wait()
+    found = maps(done)
+    own = {f"pass,{each.pid}": hits for hits, each in enumerate(several[:-1], 1)}
+    assert {key: count for key, count in found["@all"].items() if key.startswith("pass,")} == own
+    assert found["@"] == sum(own.values())
+    assert re.match(
+        r"tracer: 129 processes at \d+ places are too many for probes of their own: other processes run into them too,"
+        r" and are not counted\nAttached \d+ probes\n$", done.err,
+    )  # fmt: skip
+
+
 def test_what_is_merely_counted_is_the_sum(backend: str, path: Path, three: list[Process], tmp_path: Path) -> None:
     options = ("-p", str(three[0].pid), "-p", whom(three[1], three[0]))
     done = traced(three, tmp_path, backend, f"usdt:{path}:family:hit /arg1 >= 10/ {{ @ = count(); }}", *options)

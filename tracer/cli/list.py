@@ -111,8 +111,12 @@ def command(
 
         with Prepared(Request(Source(""), pid=whom(pids), command=child, children=children), flags()) as prepared:
             target = prepared.target  # they are there, and no threads: said in one line if not
-            if prepared.processes is not None and prepared.processes.chosen:
-                sys.stderr.write(f"tracer: {prepared.processes.chosen.replace('tracing', 'searching', 1)}\n")
+            if prepared.processes is not None and verbose:
+                from tracer.target.chosen import described
+
+                sys.stderr.writelines(f"tracer: process {described(each)}\n" for each in prepared.processes.pids)
+            elif prepared.processes is not None and prepared.processes.chosen:
+                sys.stderr.write(f"tracer: searching {prepared.processes.chosen}\n")
     if expression is not None or (pattern is not None and _is_program(pattern)):
         from tracer import pipeline
 

@@ -16,8 +16,8 @@ from tracer.steps.walk import parts, used, walk
 _TAIL = attrgetter("tail")
 
 
-def lower(program: Program, follow: bool = False) -> Plan:
-    """The plan of a program; `follow`: for a process and its descendants. Pure: no root and no kernel is needed."""
+def lower(program: Program, follow: bool = False, shared: bool = False) -> Plan:
+    """The plan of a program; see `Plan` for the others. Pure: no root and no kernel is needed."""
     if any(any(map(_TAIL, clause.sites)) for clause in program.clauses):
         from tracer.plan.tail_calls import with_tail_calls
 
@@ -31,10 +31,10 @@ def lower(program: Program, follow: bool = False) -> Plan:
     )
     user = tuple(clause for clause in program.clauses if clause.kind != "probe")
     if not probes:
-        return Plan(program, probes, user, (), steps, follow)
+        return Plan(program, probes, user, (), steps, follow, follow or shared)
     from tracer.plan.requires import needs
 
-    return Plan(program, probes, user, needs(program, probes, steps, follow), steps, follow)
+    return Plan(program, probes, user, needs(program, probes, steps, follow, shared), steps, follow, follow or shared)
 
 
 def _variants(clause: Clause, steps: Steps, numbers: count[int]) -> tuple[Variant, ...]:

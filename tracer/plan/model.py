@@ -56,8 +56,9 @@ class Need:
 class Plan:
     """Everything a backend needs to compile. `user` are the clauses BEGIN, END and interval, which run in user space;
     `steps` are the steps of each clause by its id. `follow` says that the descendants of the traced process are traced
-    as well, `separate_points` that an attach point may have to be detached while others go on, `priority` that a
-    process of raised priority may empty the kernel's buffers.
+    as well, `shared` that others run into the probes too and it is told at a hit whose it is (so it is where `follow`
+    holds), `separate_points` that an attach point may have to be detached while others go on, `priority` that a process
+    of raised priority may empty the kernel's buffers.
     """
 
     program: Program
@@ -66,6 +67,7 @@ class Plan:
     needs: tuple[Need, ...]
     steps: dict[int, Steps]
     follow: bool = False
+    shared: bool = False
     separate_points: bool = False
     priority: bool = True
 

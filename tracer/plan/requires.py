@@ -39,7 +39,8 @@ from tracer.steps.walk import blocks, defined, parts, used, walk
 
 
 def needs(
-    program: Program, probes: tuple[ProbePlan, ...], steps: Mapping[int, Steps], follow: bool = False
+    program: Program, probes: tuple[ProbePlan, ...], steps: Mapping[int, Steps], follow: bool = False,
+    shared: bool = False,
 ) -> tuple[Need, ...]:
     """The needs of all probe clauses, each feature and place once. What runs in user space needs nothing."""
     found: dict[tuple[Feature, Span], Need] = {}
@@ -50,9 +51,10 @@ def needs(
         rest = (*_of_arguments(probe, own), *_of_maps(program, own, steps), *_of_joins(program, own), *stacks)
         for need in (*_of_sites(probe), *asked, *rest):
             found.setdefault((need.feature, need.span), need)
-    if follow and probes:
+    if (follow or shared) and probes:
         # It stands on the command line; the error is shown under the first probe, which needs it.
-        need = Need(features.FOLLOW, "--follow", probes[0].clause.span)
+        construct = "--follow" if follow else "-p with so many processes for so many places"
+        need = Need(features.FOLLOW, construct, probes[0].clause.span)
         found[need.feature, need.span] = need
     return tuple(found.values())
 

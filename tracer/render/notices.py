@@ -56,7 +56,7 @@ class Attached(Notice):
 
 
 class Chosen(Said):
-    """Which processes are traced, where a name or their descendants were asked for."""
+    """Which processes are traced, where a name or descendants were asked for; and where others have the probes too."""
 
 
 class PassedOver(Said):

@@ -217,7 +217,7 @@ class Silence:
             hits = self._session.point_hits()
         if hits is None:
             return None
-        if self._target.follow and self._session.hits() == 0:
+        if self._plan.shared and self._session.hits() == 0:
             hits = [0] * len(every)  # those of others may be among what was counted
         self._hits = hits
         with_sites = [number for number, point in enumerate(every) if point.sites]

@@ -7,10 +7,12 @@ process that may never come, where the name is long.
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 
 from tracer.errors import TracerError, printable
+from tracer.host.memory import words_of
 from tracer.host.named import CUT, comm_of, name_of, of_kernel, zombie
 from tracer.host.stat import ENDED, OF_KERNEL, Facts, facts_of, has_others, pids
 
@@ -53,19 +55,30 @@ def nobody(name: str) -> TracerError:
 
 
 def said(chosen: Sequence[int]) -> str:
-    """Which processes are traced: one line."""
-    import psutil  # 30 ms, which only who names processes pays
-
-    shown = []
-    for pid in chosen[:_SHOWN]:
-        try:
-            process = psutil.Process(pid)
-            about = f"{process.username()}, since {_moment(process.create_time())}"
-        except (psutil.Error, OSError):  # it has ended meanwhile
-            about = "ended"
-        shown.append(f"{pid} {printable(name_of(pid))} ({about})")
+    """Which they are: one line."""
     more = f" and {len(chosen) - _SHOWN} more" if len(chosen) > _SHOWN else ""
-    return f"tracing {'process' if len(chosen) == 1 else f'{len(chosen)} processes:'} {', '.join(shown)}{more}"
+    number = "process" if len(chosen) == 1 else f"{len(chosen)} processes:"
+    return f"{number} {', '.join(map(_about, chosen[:_SHOWN]))}{more}"
+
+
+def described(pid: int) -> str:
+    """One process with its command line: a line for those who want to know all."""
+    try:
+        words = words_of(pid).rstrip(b"\0").split(b"\0")
+    except OSError:  # it has ended, or its page would have to be waited for
+        return _about(pid)
+    return f"{_about(pid)}: {' '.join(shlex.quote(printable(os.fsdecode(word))) for word in words)}"
+
+
+def _about(pid: int) -> str:
+    import psutil  # 30 ms, which only who names processes pays, or wants to know all
+
+    try:
+        process = psutil.Process(pid)
+        about = f"{process.username()}, since {_moment(process.create_time())}"
+    except (psutil.Error, OSError):
+        about = "ended meanwhile"
+    return f"{pid} {printable(name_of(pid))} ({about})"
 
 
 def _moment(seconds: float) -> str:

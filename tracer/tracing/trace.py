@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tracer.backends import Surroundings
 from tracer.dataclass import replace
-from tracer.errors import TracerError
+from tracer.errors import TracerError, counted
 from tracer.host.polling import readable
 from tracer.lang.typed import UStack, USym
 from tracer.lang.walk import walk_clause
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 _COPYING = ("node", "php")
 """How the names of programs begin that may copy their code."""
+_NOT_COUNTED = "other processes run into them too, and are not counted"
 _IN_PYTHON = "hits of tracer's own child before its exec count too: it has no unprobed code to wait in"
 
 
@@ -100,7 +101,14 @@ class Trace:
     def _begin(self, stack: ExitStack) -> None:
         plan, request, controls = self._plan, self._request, self._controls
         if self._processes is not None and self._processes.chosen:
-            self._tell(Chosen(self._processes.chosen))
+            self._tell(Chosen(f"tracing {self._processes.chosen}"))
+        if self._processes is not None and request.verbose:
+            from tracer.target.chosen import described
+
+            self._tell(*(Detail(f"process {described(pid)}") for pid in self._processes.pids))
+        if plan.shared and not plan.follow:
+            much = f"{len(self._target.pids)} processes at {counted(len(plan.sites), 'place')}"
+            self._tell(Chosen(f"{much} are too many for probes of their own: {_NOT_COUNTED}"))
         self._tell(*map(PassedOver, self._compiled.notes))
         self._refuse()
         if self._argv is not None:

@@ -246,7 +246,7 @@ def test_processes_that_start_meanwhile_do_not_tell_attach_points_apart(monkeypa
 
 def test_of_followed_processes_the_hits_of_others_do_not_count() -> None:
     found, session, _ = silence((3, 3))
-    found._target = Target([1], follow=True)
+    found._plan = replace(found._plan, shared=True)
     session.hits = lambda: 0  # type: ignore[method-assign]
     rendered: Any = Rendered()
     assert said_of(found.closing(Outcome(0, Loss(), 0, 1), rendered.silent)) == [

@@ -16,6 +16,7 @@ import pytest
 from tests.harness.cli import until
 from tracer.errors import TracerError
 from tracer.host.stat import facts_of
+from tracer.target.chosen import described
 from tracer.target.running import processes_of
 
 
@@ -54,7 +55,8 @@ def test_each_number_and_each_name_mean_a_process_once_whatever_names_it(long: P
         since = time.strftime("%H:%M", time.localtime())[:2]
         with processes_of([long.name]) as found:
             about = rf"{long.name} \(root, since {since}:\d\d:\d\d\)"
-            assert re.fullmatch(f"tracing 2 processes: {first} {about}, {second} {about}", found.chosen)
+            assert re.fullmatch(f"2 processes: {first} {about}, {second} {about}", found.chosen)
+        assert re.fullmatch(f"{first} {about}: {long} 100", described(first))
 
 
 def test_it_ends_with_the_last_and_each_end_wakes_who_waits_once(long: Path) -> None:
@@ -81,7 +83,7 @@ def test_children_are_all_that_descend_and_run(long: Path) -> None:
 
         until(lambda: sorted(descendants()) == sorted(["sh", "sh", "sleep", long.name, long.name]), what=descendants)
         with processes_of([long.name], children=True) as found:
-            assert len(found.pids) == 2 and found.chosen.startswith("tracing 2 processes: ")
+            assert len(found.pids) == 2 and found.chosen.startswith("2 processes: ")
 
 
 def test_what_means_no_process_is_said_with_what_is_near(long: Path) -> None:

@@ -70,7 +70,7 @@ class BccSession:
         around.check(program.plan)
         self._around = around
         raise_limits()
-        self._pids = target.fixed
+        self._pids = () if self.plan.shared else target.fixed
         multi = self._multi = trials.has_multi(bool(self._pids))
         self._attachments = Attachments(self._pids, multi, target.program is not None)
         self.gone: set[int] = set()
@@ -104,7 +104,7 @@ class BccSession:
             )  # fmt: skip
             undo.callback(self._attachments.detach)
             self._points = points(self.plan)
-            if self.plan.follow:
+            if self.plan.shared:
                 from tracer.backends.bcc.host.follow import follow
 
                 event = follow(maps[FOLLOWED], target.pids, self._loaded.programs[FOLLOWER])
@@ -236,8 +236,8 @@ class BccSession:
         return sum(struct.unpack(f"={len(value) // 8}Q", value))
 
     def hits(self) -> int:
-        """With `--follow`: 0 if no followed process was hit, else -1, since hits of other processes are counted too."""
-        if self.plan.follow:
+        """Where others have the probes too: 0 if no traced process was hit, else -1, since their hits may count."""
+        if self.plan.shared:
             return -1 if self._control.hit else 0
         return sum(self.point_hits())
 

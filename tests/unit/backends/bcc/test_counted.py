@@ -57,6 +57,6 @@ def test_one_of_two_clauses_can_have_a_counter_and_the_other_none() -> None:
 
 def test_returns_and_those_who_are_not_followed_are_counted_apart() -> None:
     plan = plan_of(probe("{ @ = count(); }"))
-    assert generate(replace(plan, follow=True)).counted == {}
+    assert generate(replace(plan, shared=True)).counted == {}
     returns = plan_of(probe("{ @ = count(); }"), replace(site(), kind="uretprobe"))
     assert generate(returns).counted == {}

@@ -114,7 +114,7 @@ def generate(plan: Plan, repeats: bool = False) -> Generated:
         made = [_body(shared, steps, variants) for variants in alike]
         # Returns are counted for `nested_returns` too; those who are not followed have no hits in the map.
         returns = any(variants[0].sites[0].is_return_probe for variants in alike)
-        alone = len(probe.clause.names) == 1 and not returns and not plan.follow
+        alone = len(probe.clause.names) == 1 and not returns and not plan.shared
         table = _counting(steps, known, adding, made) if alone else None
         if table is not None:
             counted[numbers[probe.clause.id]] = table
@@ -133,7 +133,7 @@ def generate(plan: Plan, repeats: bool = False) -> Generated:
         generations, lengths, len(shared.records), len(shared.marks),
         max((sites.stop for sites in noted.values()), default=0),
     )  # fmt: skip
-    head = _head(shared, slots, control, plan.follow)
+    head = _head(shared, slots, control, plan)
     return Generated(
         "\n".join([head, *bodies]),
         shared.tables,
@@ -145,7 +145,7 @@ def generate(plan: Plan, repeats: bool = False) -> Generated:
         slots,
         control,
         shared.marks,
-        plan.follow,
+        plan.shared,
         counted,
         noted,
         shared.unwinds,
@@ -183,7 +183,7 @@ def scratch_slots(scratch: Scratch) -> int:
     return slots
 
 
-def _head(shared: Shared, slots: int, control: tuple[int, int, int, int, int], follow: bool) -> str:
+def _head(shared: Shared, slots: int, control: tuple[int, int, int, int, int], plan: Plan) -> str:
     generations, lengths, records, marked, noted = control
     lines = [
         "#include <linux/types.h>",
@@ -207,8 +207,9 @@ def _head(shared: Shared, slots: int, control: tuple[int, int, int, int, int], f
             f"#define PYTHON_CODES MAP({PYTHON_CODES})",
         ]  # fmt: skip
         lines.append(f"#define PYTHON_RECORD {shared.records.index(Record('python'))}")
-    if follow:
+    if plan.shared:
         lines.append(f"#define FOLLOWED MAP({FOLLOWED})")
+        lines += [] if plan.follow else ["#define FIXED_SET 1"]
     for table in shared.tables.values():
         short, *longer = (f"MAP({FIRST_TABLE + number})" for number in table.numbers)
         maps = short + (f" and, for longer keys, {' and '.join(longer)}" if longer else "")
@@ -233,7 +234,7 @@ def _head(shared: Shared, slots: int, control: tuple[int, int, int, int, int], f
     lines += ['#include "places.h"'] if shared.places or shared.unwinds else []
     lines += [*(_stacks(shared) if shared.unwinds else [])]
     lines += [*(['#include "python.h"'] if shared.interprets else []), ""]
-    if follow:
+    if plan.shared:
         lines += [f"int {FOLLOW}(struct new_task *task)", "{", "\treturn note_new_task(task);", "}", ""]
     return "\n".join(lines)
 

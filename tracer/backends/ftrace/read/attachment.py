@@ -85,7 +85,7 @@ class Attachment:
             self._undo.callback(self._drop_leaders)
             self._leaders = Leaders(self._pids, abilities.inherit_thread, self._follow)
             command = target.program is not None
-            scoped = not takes_descriptors(target.program) and (command or not self._follow)
+            scoped = not takes_descriptors(target.program) and (command or not program.plan.shared)
             self.descriptors = self._opener.open(openings, self._pids, scoped)
             self._undo.callback(self.descriptors.close)
             self.descriptors.keepers = self._opener.keep(openings)
