@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from tracer.dataclass import NamedTuple, dataclass
+from tracer.dataclass import NamedTuple, dataclass, replace
 from tracer.errors import TracerError
 
 if TYPE_CHECKING:
@@ -176,6 +176,16 @@ class Site:
     def is_return_probe(self) -> bool:
         """Whether the kernel replaces the function's return address, and the hit is at the return."""
         return self.kind == "uretprobe"
+
+    @property
+    def is_at_return(self) -> bool:
+        """Whether it is an ordinary probe on an instruction that returns."""
+        return self.kind == "ret"
+
+    @property
+    def of_calls(self) -> Site:
+        """The place of a return probe, as one where a hit is a call."""
+        return replace(self, kind="uprobe")
 
 
 class Target:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tracer.errors import TracerError
 from tracer.host.file_users import Other, Uses, listed, uses_of
 from tracer.kernel.trials.instructions import Spot, place_of
+from tracer.probes.registry import kind_of
 from tracer.resolve.binary import Binaries
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Reasons:
             for site in unhit:
                 reason = self.unseen([site]) or (None if site.path in hit else self._elsewhere([site]))
                 reason = reason or self._of_semaphores([site])
-                if reason is None and site.kind != "usdt" and time.monotonic() < until:
+                if reason is None and not kind_of(site).has_notes and time.monotonic() < until:
                     reason = _code_at(site, binaries, all)
                 (unknown if reason is None else known.setdefault(reason, [])).append(site)
         return unknown, known
@@ -200,7 +201,7 @@ class Reasons:
         """What the place is, if hits there are not to be expected."""
         from tracer.resolve.binary import Binaries
 
-        sites = [site for site in point.sites if site.kind != "usdt"]
+        sites = [site for site in point.sites if not kind_of(site).has_notes]
         if len(sites) > _FEW:
             return None
         said: list[str] = []
@@ -228,7 +229,12 @@ def _another(path: str, others: Sequence[Other]) -> str:
 
 
 def _is_entry(site: Site) -> bool:
-    return site.kind in ("uprobe", "uretprobe") and "+" not in site.probe.rpartition(":")[2]
+    return _in_function(site) and "+" not in site.probe.rpartition(":")[2]
+
+
+def _in_function(site: Site) -> bool:
+    """Whether the kernel's probe is where a function begins, or at a place named by one."""
+    return not site.is_at_return and not kind_of(site).has_notes
 
 
 def _code_at(site: Site, binaries: Binaries, choices: bool = True) -> str | None:
@@ -249,7 +255,7 @@ def _kind_of_code(site: Site, binaries: Binaries, choices: bool = True) -> str |
             " library pass through it"
         )
     name = site.probe.rpartition(":")[2].partition("+")[0]
-    for each in binary.symbols.named(name) if site.kind in ("uprobe", "uretprobe") and name else ():
+    for each in binary.symbols.named(name) if _in_function(site) and name else ():
         if each.ifunc and choices:
             held = binary.symbols.at(site.address)
             chosen = f"{held.name}, " if held is not None and held.address == site.address else ""

@@ -226,7 +226,7 @@ class Silence:
 
     def _follows_returns(self, number: int) -> bool:
         """Whether the kernel follows its returns: it may have been called where some were not seen."""
-        return any(site.kind == "uretprobe" for site in self._sites(number))
+        return any(site.is_return_probe for site in self._sites(number))
 
     def _by_others(self, number: int) -> bool:
         """Whether all hits are in functions that tail calls may lead to, and nothing came there from the probed one."""

@@ -338,7 +338,7 @@ def _near(point: AttachPoint, found: Sequence[Found], files: _Files) -> str | No
         return None
     for each in found:
         if name in (os.path.basename(each.shown), each.shown):
-            what = "PROVIDER:NAME" if "note" in KINDS[point.kind].reads else "FUNCTION"
+            what = "PROVIDER:NAME" if KINDS[point.kind].has_notes else "FUNCTION"
             return f"that is a file: write {point.kind}:{name}:{what}"
     known: dict[str, None] = {}
     for each in found:
@@ -351,7 +351,7 @@ def _near(point: AttachPoint, found: Sequence[Found], files: _Files) -> str | No
 
 def _names(point: AttachPoint, binary: Binary) -> Iterable[str]:
     """The names in a file among which the attach point's would be."""
-    if "note" in KINDS[point.kind].reads:
+    if KINDS[point.kind].has_notes:
         return [each.name for each in binary.usdt if point.provider in (None, "*", each.provider)]
     from tracer.resolve.functions.lookup import names_to_suggest
 

@@ -53,9 +53,10 @@ def told_apart(clauses: Sequence[Clause], sites: _Sites) -> list[Diagnostic]:
     here: dict[tuple[_Place, str, int], list[_Named]] = {}
     for index, each in sites.items():
         points = [point for point in clauses[index].points if KINDS[point.kind].sites]
+        by_function = [point.name is not None and not KINDS[point.kind].has_notes for point in points]
         for site in each:
-            point = points[site.point]
-            if point.name is not None and site.kind != "usdt":
+            if by_function[site.point]:
+                point = points[site.point]
                 # A return that tail calls lead to is told by the function whose call it was.
                 key = _place(site), point.kind, site.tail >> 8
                 here.setdefault(key, []).append(_Named(site.function, index, point, site.path))
