@@ -7,6 +7,10 @@ A named tuple is one class, made once, where the standard one costs as much as t
 
 What this package uses of the standard module is here, under the same names, and type checkers see the standard one.
 `fields`, `asdict` and their kin of that module work on these classes too. Every class has slots.
+
+msgspec.Struct 0.22 was measured in its place (Python 3.11). It fills an object in 0.08 us where ours takes 0.25. But to
+import it takes 10.5 ms of processor time and 2.6 MB, which a `BEGIN { exit(); }` of 102 ms would pay at each start. All
+236 classes of that run and their objects take ours 3.3 ms. Its wheel has 225 KB, and 635 KB once installed.
 """
 
 from __future__ import annotations

@@ -132,6 +132,7 @@ def _test(kernel: Kernel, part: str, done: Iterable[str], timeout_s: float) -> O
         "CI": "true",  # a test that cannot run is a failure
         "PYTHONDONTWRITEBYTECODE": "1",
         "TRACER_TEST_CACHE": str(cache_dir()),
+        "TRACER_TEST_LEGS": "/run/vm/legs",
         "TRACER_TEST_WARM": "1",
         "TRACER_TEST_PATIENCE": str(_PATIENCE),
         "XDG_CACHE_HOME": str(_objects(_flags(kernel))),
@@ -146,6 +147,7 @@ def _test(kernel: Kernel, part: str, done: Iterable[str], timeout_s: float) -> O
     with tempfile.TemporaryDirectory(prefix="tracer-vm-test.") as place:
         share = Path(place)
         (share / "done").write_text("".join(f"{each}\n" for each in done))
+        _here(sys.executable, "-m", "tests.vm.meet", str(share / "legs"))
         with (share / "said").open("wb") as said:
             ended = run(
                 image,

@@ -6,7 +6,11 @@ from collections import Counter
 
 from tests.contract.case import Case, by_hand, said
 from tests.contract.depot import rounds
-from tests.contract.expect import keyed, scalar, value
+from tests.contract.expect import NOTHING, keyed, scalar, value
+from tracer.lang import config
+from tracer.lang.builtins.registry import FUNCTIONS, VALUES
+from tracer.lang.syntax.cursor import TYPE_WORDS
+from tracer.lang.types import STACK_MODES_OURS
 
 R = rounds()
 SIZES = ("heavy", "light")
@@ -17,7 +21,42 @@ def first_product(number: int) -> int:
     return next((i * 100 + j for i in range(1, 60) for j in range(1, i + 1) if i * j == number), -1)
 
 
+OWN = [
+    *(each.name for each in FUNCTIONS.values() if each.ours), *(each.name for each in VALUES.values() if each.ours),
+    *config.OURS, *STACK_MODES_OURS,
+]  # fmt: skip
+"""Words of this language that bpftrace does not have."""
+TYPES = [word for word in sorted(TYPE_WORDS) if " " not in word]
+"""Those of types, which bpftrace takes for names wherever no type can stand."""
+
+
+def defined(word: str) -> str:
+    return f"macro {word}(x) {{ x + 1 }} macro {word}() {{ 40 }} macro of_{word}({word}) {{ ({word}) * 2 - {word} }}"
+
+
+def used(word: str) -> str:
+    """4 more for each word, by each of its meanings: 40 - 4 - 2 * 16."""
+    return f"${word} = {word}(3); $n += {word} - of_{word}(${word}) - 2 * {word}(15);"
+
+
 CASES = [
+    Case(
+        "a_program_s_own_words_win",
+        "".join(map(defined, OWN + TYPES))
+        + "".join(f" macro kept_{word}(@{word}) {{ @{word} = {word}(6); }}" for word in OWN)
+        + f" BEGIN {{ $n = 0; {' '.join(map(used, OWN + TYPES))} @begin = $n; }}"
+        + f" usdt:T:depot:parcel {{ $n = 0; {' '.join(map(used, OWN + TYPES))} @[$n] = count();"
+        + "".join(f" kept_{word}(@{word});" for word in OWN) + " }",
+        keyed("@", {4 * len(OWN + TYPES): 40}) + scalar("@begin", 4 * len(OWN + TYPES))
+        + sum((scalar(f"@{word}", 7) for word in sorted(OWN)), NOTHING),
+        probes=2,
+    ),
+    Case(
+        "a_program_s_own_functions_win",
+        "".join(f"fn {word}(${word}: int64): int64 {{ return ${word} + 3; }} " for word in OWN + TYPES)
+        + f"usdt:T:depot:parcel {{ @[{' + '.join(f'{word}(1)' for word in OWN + TYPES)}] = count(); }}",
+        keyed("@", {4 * len(OWN + TYPES): 40}),
+    ),
     said(
         "blocks_and_ifs_as_values",
         'BEGIN { $x = { let $a = 1; let $b = 2; $a + $b }; $y = if ($x > 2) { "some" } else { "none" };'

@@ -13,9 +13,14 @@ from tests.harness.cli import PATIENCE, PATIENCE_S, ROOT, environment
 
 _RUN = """
 import json, os, sys
-started = []
+started, opened = [], []
 events = {"subprocess.Popen", "os.posix_spawn", "os.exec", "os.fork", "os.forkpty"}
-sys.addaudithook(lambda event, args: started.append(event) if event in events else None)
+def hook(event, args):
+    if event in events:
+        started.append(event)
+    elif event == "open" and isinstance(args[0], str) and args[0].startswith("/proc/"):
+        opened.append(args[0])
+sys.addaudithook(hook)
 from tracer.cli.app import main
 try:
     main(sys.argv[2:])
@@ -26,7 +31,8 @@ with open("/proc/self/maps") as file:
 with open("/proc/self/status") as file:  # not ru_maxrss, which takes over that of who called exec
     peak_kb = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
 with open(sys.argv[1], "w") as file:
-    json.dump({"modules": sorted(sys.modules), "started": started, "maps": maps, "peak_kb": peak_kb}, file)
+    found = {"modules": sorted(sys.modules), "started": started, "opened": opened, "maps": maps, "peak_kb": peak_kb}
+    json.dump(found, file)
 """
 
 _EMPTY = """
@@ -46,13 +52,15 @@ json.dump(sorted(sys.modules), sys.stdout)
 class Loaded:
     """Of one run, without what an empty Typer program loads and without private modules of the standard library.
 
-    `own`: modules of this package, its name left out; `other`: all others. `started`: how processes were started.
-    `maps`: the files mapped at the end. `peak_kb`: the most memory it took, of its own.
+    `own`: modules of this package, its name left out; `other`: all others. `started`: how processes were started;
+    `opened`: the files of /proc that were opened, once for each time. `maps`: the files mapped at the end. `peak_kb`:
+    the most memory it took, of its own.
     """
 
     own: frozenset[str]
     other: frozenset[str]
     started: tuple[str, ...]
+    opened: tuple[str, ...]
     maps: tuple[str, ...]
     peak_kb: int
 
@@ -69,6 +77,7 @@ def loaded(folder: Path, *words: str) -> Loaded:
         frozenset(name.partition(".")[2] for name in own if "." in name),
         frozenset(name for name in new - own if not name.startswith("_") and not name.startswith("typer.")),
         tuple(found["started"]),
+        tuple(found["opened"]),
         tuple(found["maps"]),
         found["peak_kb"],
     )

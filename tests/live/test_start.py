@@ -11,10 +11,10 @@ from tests.harness.loaded import Loaded, loaded
 from tests.unit.test_start import HEAVY
 from tracer.resolve.sites import site_cache
 
-MOST_MODULES = 224
+MOST_MODULES = 219
 OF_THE_LOOK = (
     "silence.breakpoints", "kernel.workers.set_again", "resolve.binary", "resolve.elf", "resolve.safety",
-    "host.file_users", "host.memory", "resolve.sites.in_memory",
+    "host.file_users", "host.memory", "resolve.sites.in_memory", "silence.reasons",
 )  # fmt: skip
 """What looks for lost breakpoints: a tenth of a second after the start, which a command of half of that reaches where
 the machine is busy.

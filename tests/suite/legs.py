@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.harness.legs import backends_of, meets_a_backend
+from tests.harness.legs import backends_of, meeting, meets_a_backend
 from tests.suite.case import TARGET, Case, cases
 from tests.targets.build import build
 
@@ -10,8 +10,9 @@ Leg = tuple[Case, str, str]  # case, backend, format
 
 CASES = tuple(case for case in cases() if case.recorded)
 
-MEET = frozenset(
-    str(case) for case in CASES if meets_a_backend(case.located(build(TARGET)), case.params, case.settings)
+MEET = meeting(
+    "suite",
+    lambda: (str(case) for case in CASES if meets_a_backend(case.located(build(TARGET)), case.params, case.settings)),
 )
 """The names of those whose programs a backend runs, or refuses."""
 

@@ -57,6 +57,8 @@ SETTINGS = {
     "cpp_demangle": "stacks and `usym` show names of C++ and Rust as people write them, not as linkers do",
 }
 
+NOT_THERE = " (not in bpftrace)"
+
 Left = Mapping[str, tuple[str, str | None]]
 
 
@@ -79,7 +81,8 @@ def functions(kind: str) -> str:
     rows = [row for row in registry.FUNCTIONS.values() if row.role == kind]
     return table(
         ("function", "type", "where", "gives" if kind != "statement" else "does"),
-        *((f"`{row.call}`", row.shown or str(row.type or "none"), PLACES[row.place], row.help) for row in rows),
+        *((f"`{row.call}`", row.shown or str(row.type or "none"), PLACES[row.place], row.help + NOT_THERE * row.ours)
+          for row in rows),
     )
 
 
@@ -88,9 +91,10 @@ def settings() -> str:
     assert defaults.keys() == set(config.KNOWN) == SETTINGS.keys()
     return table(
         ("setting", "default", "can be", "is"),
-        *((f"`{name}`", defaults[name], f"{low} to {high}", SETTINGS[name])
+        *((f"`{name}`", defaults[name], f"{low} to {high}", SETTINGS[name] + NOT_THERE * (name in config.OURS))
           for name, (low, high) in config.LIMITS.items()),
-        *((f"`{name}`", defaults[name], ", ".join(words), SETTINGS[name]) for name, words in config.WORDS.items()),
+        *((f"`{name}`", defaults[name], ", ".join(words), SETTINGS[name] + NOT_THERE * (name in config.OURS))
+          for name, words in config.WORDS.items()),
         *((f"`{name}`", defaults[name] or '""', "a text", SETTINGS[name]) for name in config.TEXTS),
     )  # fmt: skip
 

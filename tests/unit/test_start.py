@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ HEAVY = {
 """Packages that take a millisecond or more. What needs one imports it in a function."""
 
 CASES: dict[str, tuple[tuple[str, ...], int, set[str]]] = {
-    "a program of BEGIN alone": (("-e", "BEGIN { exit(); }"), 114, set()),
+    "a program of BEGIN alone": (("-e", "BEGIN { exit(); }"), 113, set()),
     "a program with an error": (("-e", "BEGIN { x"), 30, set()),
     "a wrong command line": (("--nonsense",), 9, {"difflib"}),
     "the version": (("--version",), 5, set()),
@@ -37,6 +38,15 @@ def test_nothing_is_imported_that_the_command_does_not_need(case: str, tmp_path:
     own = found.own - {"servers"}  # for file systems of FUSE, where the machine has one mounted
     assert len(own) + len(found.other) <= most, sorted(found.own | found.other)
     assert "cli.app" in found.own
+
+
+def test_a_process_is_looked_at_once_while_a_program_for_it_is_planned(tmp_path: Path) -> None:
+    points = "uprobe:libc:strlen, uprobe:libc:malloc, uretprobe:libc:free, uprobe:*:calloc"
+    with subprocess.Popen(["/bin/sleep", "100"]) as process:
+        found = loaded(tmp_path, "-d", "plan", "-p", str(process.pid), "-e", f"{points} {{ @[ustack] = count(); }}")
+        process.kill()
+    assert found.opened.count(f"/proc/{process.pid}/maps") == 1
+    assert "target.running" in found.own and "target.chosen" not in found.own and "psutil" not in found.other
 
 
 def test_a_program_of_begin_end_and_interval_cannot_even_reach_bpf(tmp_path: Path) -> None:

@@ -58,7 +58,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     index, parts = map(int, config.getoption("--vm-part").split("/"))
     cases: dict[str, tuple[str, ...]] = {str(case): FORMATS for case in part_of(index, parts)}
     cases |= {str(case): case.formats for case in suite.part_of(index, parts)}
-    cases = {name: formats for name, formats in cases.items() if name in CONTRACT | SUITE}
+    meet = CONTRACT | SUITE
+    cases = {name: formats for name, formats in cases.items() if name in meet}
     if parts > 1:
         by_turns = enumerate(cases.items())
         cases = {name: (formats[number % len(formats)],) for number, (name, formats) in by_turns}

@@ -74,9 +74,9 @@ class Surroundings:
     def check(self, plan: Plan) -> None:
         """Raises `ValueError` where the plan's stacks would be empty, which nothing would count."""
         if self.unwinder is None and plan.walks_stacks:
-            from tracer.probes.arch import host
+            from tracer.probes.arch import native
 
-            if host() is None:
+            if native() is None:
                 return
             raise ValueError("the program wants stacks, and nothing is there that walks them")
 

@@ -138,9 +138,7 @@ class SemaphoreCopies:
             process.lower_all()
 
     def _users(self) -> Iterable[int]:
-        if self._target.pids:
-            for each in self._target.pictures:
-                each.look_again()
+        self._target.look_again()
         return users(set(self._paths), self._target.pictures)
 
     def _raise(self, pid: int) -> None:

@@ -14,7 +14,6 @@ import struct
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 
-from tracer.kernel import btf
 from tracer.kernel.syscall import Call, call, number_of
 
 _MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT = 0, 1, 2, 3, 4
@@ -224,8 +223,12 @@ def program_load(
     for their types then ("missing btf func_info"), and wants those that are called back to be static.
     """
     license_text = b"GPL\0"
-    types = btf_load(btf.of_functions(len(functions))) if functions else 0
-    starts = b"".join(struct.pack("=II", at, btf.FIRST_FUNCTION + each) for each, at in enumerate(functions))
+    types, starts = 0, b""
+    if functions:
+        from tracer.kernel import btf
+
+        types = btf_load(btf.of_functions(len(functions)))
+        starts = b"".join([struct.pack("=II", at, btf.FIRST_FUNCTION + each) for each, at in enumerate(functions)])
 
     def load(level: int, log: ctypes.Array[ctypes.c_char] | None) -> int:
         return bpf(

@@ -7,7 +7,6 @@ from typing import Any
 
 from tracer.dataclass import replace
 from tracer.errors import NOWHERE, Diagnostic, Span
-from tracer.lang import suggest
 from tracer.lang.syntax.ast import Setting
 from tracer.lang.typed import Config
 from tracer.lang.types import STACK_FRAMES_MOST, STACK_MODES
@@ -38,6 +37,9 @@ TEXTS = ("str_trunc_trailer",)
 """Settings that can be any text."""
 
 KNOWN = (*LIMITS, *WORDS, *TEXTS)
+
+OURS = ("stack_copy", "stack_frames", "stack_unwind", "unsafe_returns", "unsafe")
+"""Those that bpftrace 0.27.1 does not have."""
 
 TUNING: dict[str, int | bool | str] = {
     "cpp_demangle": True,
@@ -194,5 +196,7 @@ def _with(config: Config, name: str, value: int | str | bool) -> Config:
 def _refuse(name: str, setting: Setting) -> Diagnostic | None:
     if name in GONE:
         return Diagnostic(f"the setting {name} has no effect any more", setting.span, "leave it out", "warning")
+    from tracer.lang import suggest
+
     known = suggest.hint(name, KNOWN, "known are " + ", ".join(name for name in KNOWN if name != "unsafe"))
     return Diagnostic(f"unknown setting '{setting.name}'", setting.span, known)

@@ -170,7 +170,7 @@ class Value:
     """A built-in value such as `pid`; `type` is its type or finds it, `shown` its name in the reference.
 
     `node` is its node where that is no `typed.Builtin`. `lower`: how that becomes steps; without one it is what a hit
-    says under its name. `needs`: of the backend, wherever it is used.
+    says under its name. `needs`: of the backend, wherever it is used. `ours`: bpftrace 0.27.1 has none of that name.
     """
 
     name: str
@@ -181,6 +181,7 @@ class Value:
     shown: str = ""
     node: NodeClass | None = None
     needs: Feature | None = None
+    ours: bool = False
     lower: Lower = lambda ctx, node: ctx.built_in(node.name, node.span)
 
 
@@ -193,8 +194,8 @@ class Function:
     of a statement, None where it has reported why there is none; with `partial` it also gets None for arguments without
     a type. Of a function without a rule the node is a `typed.Call` of type `type`. `fold(type, *values)` says in Python
     what constants give. `lower`: how its node becomes steps, a `typed.Call` or that of the class `node`; an operation:
-    of the call's arguments. `needs`: of the backend, wherever it is used. The value of one that `acts` may be left
-    unused.
+    of the call's arguments. `needs`: of the backend, wherever it is used. `ours`: bpftrace 0.27.1 has none of that
+    name. The value of one that `acts` may be left unused.
     """
 
     name: str
@@ -216,6 +217,7 @@ class Function:
     lower: Lower | Operation | None = None
     node: NodeClass | None = None
     needs: Feature | None = None
+    ours: bool = False
 
     @property
     def least(self) -> int:

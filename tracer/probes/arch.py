@@ -101,7 +101,7 @@ AARCH64 = Arch(
 ARCHES = {arch.machine: arch for arch in (X86_64, AARCH64)}
 
 
-def host() -> Arch | None:
+def native() -> Arch | None:
     """The architecture of the machine we run on, or None where it is neither of the two."""
     return {"x86_64": X86_64, "aarch64": AARCH64}.get(platform.machine())
 

@@ -224,9 +224,13 @@ class Target:
         """The same as they are now, of those that are `fixed`: () where others are traced too."""
         if self.follow:
             return ()
+        self.look_again()
+        return self.pictures
+
+    def look_again(self) -> None:
+        """What has changed since the pictures were looked at is found anew by who asks next."""
         for each in self.pictures:
             each.look_again()
-        return self.pictures
 
     @property
     def child_pid(self) -> int:

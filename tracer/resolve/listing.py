@@ -23,7 +23,7 @@ from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
 from tracer.probes.registry import KINDS, SPELLINGS, kind_of
 from tracer.probes.site import ArgSpec, NothingThere, Site, TailPlace, Target, Unreadable, fail_alike
 from tracer.resolve.binary import Binaries, Binary
-from tracer.resolve.elf.layout import PF_X
+from tracer.resolve.elf.structures import PF_X
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.files.paths import Found, files_below, find_files, is_directory, matcher
 from tracer.resolve.functions.lookup import find_functions, is_demangled, not_found, written_names

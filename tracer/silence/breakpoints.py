@@ -95,11 +95,13 @@ class Breakpoints:
     def note(self, sites: Sequence[Site]) -> list[Place]:
         """Notes what is so at some sites in the processes that run their files; returns where a breakpoint is gone."""
         sites = sites[:_FEW]
-        uses = uses_of({site.path for site in sites}, self._target.pictures_now())
+        known = self._target.pictures_now()
+        pictures = {each.pid: each for each in known}
+        uses = uses_of({site.path for site in sites}, known)
         users = {pid for site in sites for pid in uses[site.path].own[:_FEW]}
         lacking = []
         for pid in sorted(users):
-            for site, state in zip(sites, states(Picture(pid), sites), strict=True):
+            for site, state in zip(sites, states(pictures.get(pid) or Picture(pid), sites), strict=True):
                 if state is None:
                     continue
                 self.noted.setdefault(place_of(site), {})[pid] = state

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
-import shlex
+import re
 import shutil
 import signal
 import sys
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 PATIENCE_S = 3.0  # between SIGTERM and SIGKILL
 _COMES_S = 20.0  # from the fork to the place where the child waits
 _GO = b"g"
+_PLAIN = re.compile(r"[\w./=:,+@%-]+(?: [\w./=:,+@%-]+)*", re.A)
+"""Words that no shell would change."""
 _NUMBER = 8  # bytes of what is reported where a call fails: the negative error number
 
 
@@ -212,12 +214,24 @@ class Child:
 def parse_command(text: str) -> tuple[str, ...]:
     """The words of `-c`, split as a shell splits them; no shell runs. Raises `UsageError`."""
     try:
-        words = tuple(shlex.split(text))
+        words = tuple(text.split(" ") if _PLAIN.fullmatch(text) else _split(text))
     except ValueError as error:
         raise UsageError(f"-c: {str(error).lower()}", f"the command is: {text}") from None
     if not words:
         raise UsageError("-c needs a command", "for example -c 'sleep 1'")
     return words
+
+
+def _split(text: str) -> list[str]:
+    import shlex
+
+    return shlex.split(text)
+
+
+def _quoted(name: str) -> str:
+    import shlex
+
+    return shlex.quote(name)
 
 
 def find_program(name: str) -> str:
@@ -230,7 +244,7 @@ def find_program(name: str) -> str:
     if os.path.isdir(name):
         raise TracerError(f"cannot run {name}: it is a directory")
     if "/" in name and os.path.exists(name):
-        raise TracerError(f"cannot run {name}: it is not executable", f"chmod +x {shlex.quote(name)}")
+        raise TracerError(f"cannot run {name}: it is not executable", f"chmod +x {_quoted(name)}")
     raise TracerError(f"cannot run {name}: no such program")
 
 

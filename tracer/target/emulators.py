@@ -40,7 +40,7 @@ def emulated(files: Mapping[int, str], target: Target) -> Emulated | None:
     if target.program is not None and (emulator := _emulator(os.path.realpath(target.program))) is not None:
         return Emulated(next(iter(files.values())), emulator, None)
     # Who follows a process has its probes everywhere.
-    for process in target.pictures_now() or map(Picture, pids()):
+    for process in (() if target.follow else target.pictures) or map(Picture, pids()):
         number = process.pid
         try:
             emulator = _emulator(os.readlink(f"{directory(number)}/exe"))

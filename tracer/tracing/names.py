@@ -59,9 +59,9 @@ class Names:
         if UStack in wanted or USym in wanted:
             # Now, and not when the first name is wanted: then there may be no descriptor for it.
             from tracer.resolve.symbols import symbolizer
-            from tracer.resolve.unwind import tables
+            from tracer.resolve.unwind import unwind_tables
 
-            self._needs = symbolizer, tables
+            self._needs = symbolizer, unwind_tables
             self._begin(plan, target)
 
     def symbol(self, pid: int, address: int) -> str:
@@ -134,11 +134,11 @@ class Names:
     def unwinder(self) -> Unwinder | None:
         """What walks stacks by unwind tables; None where no clause wants that, or the processor is unknown."""
         if self._unwinder is None and self._stacks:
-            from tracer.probes.arch import host
+            from tracer.probes.arch import native
             from tracer.resolve.symbols.unwinder import Unwinder
             from tracer.resolve.unwind.registers import REGISTERS
 
-            if (arch := host()) is not None:
+            if (arch := native()) is not None:
                 self._unwinder = Unwinder(self.processes, REGISTERS[arch.machine])
         return self._unwinder
 

@@ -145,8 +145,7 @@ class Trace:
         if self._processes is not None and plan.probes:
             from tracer.silence.rewritten import refuse_rewritten
 
-            for each in self._target.pictures:
-                each.look_again()  # to compile takes a while
+            self._target.look_again()  # to compile takes a while
             refuse_rewritten(plan, self._target.pictures)
 
     def _named(self, stack: ExitStack) -> Names | None:

@@ -10,7 +10,7 @@ from elftools.elf import enums
 
 from tracer.errors import printable
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import SHT_DYNSYM, SHT_SYMTAB, Section, notes
+from tracer.resolve.elf.structures import SHT_DYNSYM, SHT_SYMTAB, Section, notes
 from tracer.resolve.elf.symbol_table import STT_FUNC, STT_GNU_IFUNC, Table, read_table
 from tracer.resolve.usdt.notes import read_notes
 from tracer.verify.files import Both

@@ -7,7 +7,7 @@ import posixpath
 from typing import Any
 
 from tracer.resolve.dwarf.lines.headers import Unit, read_header, units
-from tracer.resolve.dwarf.lines.tables import decode, paths_of
+from tracer.resolve.dwarf.lines.line_table import decode, paths_of
 from tracer.verify.files import Both
 from tracer.verify.findings import Findings
 

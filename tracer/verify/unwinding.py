@@ -10,10 +10,10 @@ from typing import Any
 from elftools.dwarf.callframe import FDE, CallFrameInfo, RegisterRule
 
 from tracer.probes.arch import ARCHES
-from tracer.resolve.dwarf.frames import Frame, Frames
 from tracer.resolve.dwarf.sections import content
+from tracer.resolve.dwarf.unwind_entries import Frame, Frames
 from tracer.resolve.unwind import rules
-from tracer.resolve.unwind.tables import DebugFrames
+from tracer.resolve.unwind.unwind_tables import DebugFrames
 from tracer.verify.files import Both
 from tracer.verify.findings import Findings
 

@@ -18,7 +18,7 @@ from tracer.probes.arch import AARCH64, X86_64, Arch
 def test_each_number_has_the_name_of_its_machine(
     monkeypatch: pytest.MonkeyPatch, arch: Arch, known: dict[int, str]
 ) -> None:
-    monkeypatch.setattr(syscalls, "host", lambda: arch)
+    monkeypatch.setattr(syscalls, "native", lambda: arch)
     syscalls.names.cache_clear()
     found = syscalls.names()
     syscalls.names.cache_clear()

@@ -15,7 +15,7 @@ from tests.harness.cli import tracer
 from tracer.cli.app import main
 from tracer.resolve.elf import file as elf_file
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import Segment, string_at
+from tracer.resolve.elf.structures import Segment, string_at
 from tracer.resolve.unwind import rules
 from tracer.verify import headers, known, lines, parameters, verify
 from tracer.verify.findings import MOST_SHOWN, Findings

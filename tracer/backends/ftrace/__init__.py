@@ -29,9 +29,9 @@ class FtraceBackend:
     def compile(self, plan: Plan) -> Program:
         """The writes to tracefs and how each event is read."""
         from tracer.backends.ftrace.compile import compile_plan
-        from tracer.probes.arch import host
+        from tracer.probes.arch import native
 
-        arch = host()
+        arch = native()
         return compile_plan(plan, f"%{arch.returns if arch is not None else 'ax'}")
 
     def open(self, program: Program, target: Target, around: Surroundings) -> Session:

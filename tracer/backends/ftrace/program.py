@@ -186,10 +186,10 @@ class FtraceProgram:
         """Perf's mask of the registers by which stacks are unwound; 0 where no clause wants stacks, or they are walked
         by frame pointers, as the kernel does it.
         """
-        from tracer.probes.arch import host
+        from tracer.probes.arch import native
         from tracer.resolve.unwind.registers import REGISTERS
 
-        arch = host()
+        arch = native()
         if not self.frames or arch is None or self.plan.program.config.stack_unwind == "fp":
             return 0
         return REGISTERS[arch.machine].mask

@@ -30,6 +30,10 @@ class Cursor(ABC):
         self.diagnostics: list[Diagnostic] = []
         self.defines: Mapping[str, str] = {}
         self.typedefs: Mapping[str, object] = {}
+        self.called: set[str] = set()
+        """The names of the program's macros and functions."""
+        self.named: set[str] = set()
+        """Those of macros without parameters, and of the parameters of the macro that is read."""
         self._nesting = 0
         self._depth = 0
         self._predicate = False
@@ -38,6 +42,12 @@ class Cursor(ABC):
         """Whether the next token is one of these operators or keywords."""
         token = self.lexer.peek()
         return token.kind in ("op", "keyword") and token.text in texts
+
+    def at_name_of_type(self, token: Token) -> bool:
+        """Whether a word is that of a type: the program's own meaning of it comes first."""
+        if token.text in self.named or (token.text in self.called and self.at("(")):
+            return False
+        return token.text in TYPE_WORDS or token.text in self.typedefs
 
     def accept(self, text: str) -> Token | None:
         """The next token if it is this operator or keyword."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -37,8 +38,20 @@ def macro(parser: StatementParser) -> ast.Macro:
     start, name = _named(parser, "macro", "write macro name($variable, @map, expression) { … }")
     params = tuple(_parameters(parser, "macro", _parameter))
     end = parser.lexer.take().span
-    body = parser.body("the parameters of the macro")
+    outside, parser.named = parser.named, parser.named | {each.name for each in params}
+    try:
+        body = parser.body("the parameters of the macro")
+    finally:
+        parser.named = outside
     return ast.Macro(name, params, body, start.to(end))
+
+
+def defined_words(text: str) -> Iterator[tuple[str, bool]]:
+    """The names of the macros and functions of a program, which may be called before they are defined; whether each
+    has no parameters.
+    """
+    plain = re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', "", text, flags=re.S)
+    return ((found[1], bool(found[2])) for found in re.finditer(r"\b(?:macro|fn)\s+(\w+)\s*\(\s*(\))?", plain))
 
 
 def function(parser: StatementParser) -> ast.Function:

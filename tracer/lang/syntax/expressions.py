@@ -12,7 +12,7 @@ from typing import NoReturn
 from tracer.dataclass import replace
 from tracer.errors import Fault, Source, Span
 from tracer.lang.syntax import ast
-from tracer.lang.syntax.cursor import TAGS, TYPE_WORDS, Cursor
+from tracer.lang.syntax.cursor import TAGS, Cursor
 from tracer.lang.syntax.lexer import Token
 
 PRECEDENCE = {
@@ -188,7 +188,7 @@ class ExpressionParser(Cursor):
         if token.kind == "paramcount":
             return ast.IntLit(span, len(self.params))
         typeof = token.text == "typeof" and self.at("(")
-        if typeof or token.text in TAGS or token.text in TYPE_WORDS or token.text in self.typedefs:
+        if typeof or token.text in TAGS or self.at_name_of_type(token):
             self.lexer.seek(span.start)
             type = self.type_name()
             return ast.TypeExpr(type.span, type)
@@ -212,6 +212,7 @@ class ExpressionParser(Cursor):
         inner = type(self)(Source(body), self.params)
         inner.defines = {name: text for name, text in self.defines.items() if name != token.text}
         inner.typedefs, inner._nesting = self.typedefs, self._nesting + 1
+        inner.called, inner.named = self.called, self.named
         try:
             expr = inner.expression()
             whole = inner.lexer.peek().kind == "end"

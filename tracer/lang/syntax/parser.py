@@ -118,6 +118,13 @@ class Parser(StatementParser):
         self._macros: list[ast.Macro] = []
         self._functions: list[ast.Function] = []
         self._maps: list[ast.MapDeclaration] = []
+        if "macro" in self.source.text or "fn" in self.source.text:
+            from tracer.lang.syntax.definitions import defined_words
+
+            for name, alone in defined_words(self.source.text):
+                self.called.add(name)
+                if alone:
+                    self.named.add(name)
         while not self._at_end():
             self._top_level(settings, clauses)
 
@@ -165,7 +172,7 @@ class Parser(StatementParser):
             elif word == "import":
                 self._import(settings, clauses)
             else:
-                if word not in SPELLINGS:
+                if word and word not in SPELLINGS:
                     self._refuse(word, start)
                 clause = self._clause()
                 clauses.extend(() if clause is None else (clause,))

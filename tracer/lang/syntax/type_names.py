@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang.syntax import ast
-from tracer.lang.syntax.cursor import QUALIFIERS, TAGS, TYPE_WORDS, Cursor
+from tracer.lang.syntax.cursor import QUALIFIERS, TAGS, Cursor
 from tracer.lang.syntax.lexer import Token
 
 MAX_SUFFIXES = 16
@@ -78,12 +78,14 @@ def _at_type(parser: Cursor) -> bool:
     word = parser.lexer.peek()
     if word.kind != "name":
         return word.kind == "keyword" and word.text in TAGS
-    return (
-        word.text in TYPE_WORDS
-        or word.text in parser.typedefs
-        or word.text.endswith("_t")
-        or word.text == "typeof"
-    )
+    if word.text == "typeof":
+        return True
+    parser.lexer.take()
+    named = parser.at_name_of_type(word)
+    if word.text.endswith("_t") and word.text not in parser.named:
+        named = not parser.at("(")  # what is called is no type
+    parser.lexer.seek(word.span.start)
+    return named
 
 
 def _type_of(parser: Cursor) -> ast.TypeName:

@@ -241,7 +241,9 @@ class NamedType:
 STACK_FRAMES_MOST = 1024
 """Frames of one stack at most, as for bpftrace."""
 
-STACK_MODES = ("bpftrace", "perf", "raw", "build_id", "python")
+STACK_MODES_OURS = ("python",)
+"""Those that bpftrace 0.27.1 does not have."""
+STACK_MODES = ("bpftrace", "perf", "raw", "build_id", *STACK_MODES_OURS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from functools import cached_property
 from tracer.dataclass import NamedTuple
 from tracer.resolve.dwarf.functions import linked_name, listed
 from tracer.resolve.dwarf.lines.headers import units
-from tracer.resolve.dwarf.lines.tables import LineTable
+from tracer.resolve.dwarf.lines.line_table import LineTable
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.entries import Entries
 from tracer.resolve.dwarf.units.ranges import code_of, covers

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from tracer.resolve.elf.file import MAX_READ, Elf
-from tracer.resolve.elf.layout import Section
+from tracer.resolve.elf.structures import Section
 
 _COMPRESSED = 0x800  # SHF_COMPRESSED
 _ZLIB, _ZSTD = 1, 2

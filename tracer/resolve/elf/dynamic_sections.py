@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 
-from tracer.resolve.elf.layout import (
+from tracer.resolve.elf.structures import (
     SHT_DYNSYM,
     SHT_GNU_VERDEF,
     SHT_GNU_VERNEED,

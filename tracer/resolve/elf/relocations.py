@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tracer.dataclass import NamedTuple
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import SHT_RELA
+from tracer.resolve.elf.structures import SHT_RELA
 
 _RELA = struct.Struct("<QQq")
 

@@ -13,7 +13,7 @@ from itertools import chain, repeat
 from tracer.dataclass import NamedTuple
 from tracer.errors import printable
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import SHT_DYNSYM, SHT_GNU_VERSYM, ElfError
+from tracer.resolve.elf.structures import SHT_DYNSYM, SHT_GNU_VERSYM, ElfError
 
 STT_FUNC, STT_SECTION, STT_FILE, STT_TLS, STT_GNU_IFUNC = 2, 3, 4, 6, 10
 STB_GLOBAL, STB_WEAK = 1, 2

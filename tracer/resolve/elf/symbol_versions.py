@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import SHT_GNU_VERDEF, SHT_GNU_VERNEED
+from tracer.resolve.elf.structures import SHT_GNU_VERDEF, SHT_GNU_VERNEED
 
 _DEFINED = struct.Struct("<HHHHIII")
 _NEEDED = struct.Struct("<HHIII")

@@ -19,7 +19,7 @@ from functools import cached_property
 from operator import itemgetter
 
 from tracer.resolve.elf.file import MAX_READ, Elf
-from tracer.resolve.elf.layout import SHT_DYNSYM, SHT_SYMTAB
+from tracer.resolve.elf.structures import SHT_DYNSYM, SHT_SYMTAB
 from tracer.resolve.elf.symbol_table import MAX_NAME, Function, Table, Variable, read_table
 
 _AT_LEAST, _MOST_UNPACKED = 1 << 20, 64

@@ -210,7 +210,7 @@ def _matching(text: str, prefix: str) -> tuple[Found, ...]:
 
 
 def _by_name(name: str, target: Target, prefix: str) -> Found:
-    from tracer.probes.arch import X86_64, host
+    from tracer.probes.arch import X86_64, native
     from tracer.resolve.files.libraries import find_library
 
     # bpftrace looks into the current directory first, as for a path.
@@ -222,7 +222,7 @@ def _by_name(name: str, target: Target, prefix: str) -> Found:
         await_server(full)
         if os.path.isfile(full) and os.access(full, os.X_OK) and _is_elf(full):
             return Found(os.path.abspath(full), full)
-    library = _needed(name, target) or find_library(name, host() or X86_64, prefix)
+    library = _needed(name, target) or find_library(name, native() or X86_64, prefix)
     if library is not None:
         full = within(prefix, library)
         return Found(full, full)

@@ -29,8 +29,8 @@ from tracer.host.stat import directory
 from tracer.probes.arch import ARCHES
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import PF_X, SHT_DYNSYM, ElfError
 from tracer.resolve.elf.relocations import relocations
+from tracer.resolve.elf.structures import PF_X, SHT_DYNSYM, ElfError
 from tracer.resolve.elf.symbol_table import Function, read_table
 from tracer.resolve.elf.symbols import unique_places
 

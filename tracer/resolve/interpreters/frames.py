@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tracer.dataclass import dataclass
 from tracer.host.maps import Mapping
 from tracer.lang.types import is_interpreted
-from tracer.resolve.interpreters.model import (
+from tracer.resolve.interpreters.description import (
     BOUNDARY,
     UNREADABLE,
     Function,

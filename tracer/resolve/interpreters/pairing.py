@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tracer.resolve.interpreters.model import begins_evaluation, is_end, is_frame
+from tracer.resolve.interpreters.description import begins_evaluation, is_end, is_frame
 
 
 def merged(

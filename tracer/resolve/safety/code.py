@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass
-from tracer.resolve.dwarf.frames import Frames
+from tracer.resolve.dwarf.unwind_entries import Frames
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import PF_X
+from tracer.resolve.elf.structures import PF_X
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.safety.disassembly import MAX_FUNCTION, Instruction, decode

@@ -18,7 +18,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from tracer.probes.arch import EM_AARCH64, EM_X86_64
-from tracer.resolve.elf.layout import PF_X, ElfError
+from tracer.resolve.elf.structures import PF_X, ElfError
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.safety.code import Code, Range
 from tracer.resolve.safety.opcodes import (

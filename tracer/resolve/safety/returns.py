@@ -30,8 +30,8 @@ from typing import Literal
 from tracer.dataclass import dataclass, replace
 from tracer.probes.arch import EM_X86_64
 from tracer.probes.site import TailPlace
-from tracer.resolve.elf.layout import PF_W, ElfError
 from tracer.resolve.elf.plt import in_plt
+from tracer.resolve.elf.structures import PF_W, ElfError
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.safety.code import Code, Range

@@ -46,7 +46,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from tracer.probes.arch import EM_X86_64
-from tracer.resolve.elf.layout import ET_EXEC, PT_INTERP
+from tracer.resolve.elf.structures import ET_EXEC, PT_INTERP
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.safety.code import Code, Range

@@ -220,7 +220,7 @@ def sites_of(
         if kept is not None and len(kept) <= limit.left - len(sites):
             sites += kept
             continue
-        from tracer.resolve.elf.layout import ElfError  # who knows the sites reads no file
+        from tracer.resolve.elf.structures import ElfError  # who knows the sites reads no file
 
         try:
             binary = files.open(file, switching)
@@ -294,7 +294,7 @@ class _Files:
 
     def open(self, file: Found, switching: str | None = None) -> Binary:
         """The file, if its code can run here. Raises `ElfError`."""
-        from tracer.probes.arch import host, machine_name
+        from tracer.probes.arch import machine_name, native
         from tracer.resolve.binary import Binaries
 
         if self._binaries is None:
@@ -306,7 +306,7 @@ class _Files:
         if switching is not None:
             binary.switching = switching
             binary.reproducible = False
-        here = host()
+        here = native()
         if here is not None and binary.elf.machine != here.machine:
             raise binary.elf.error(f"made for {machine_name(binary.elf.machine)}, but this machine is {here.name}")
         if not file.sure:

@@ -14,7 +14,7 @@ from tracer.probes.model import AttachPoint
 from tracer.probes.registry import is_return
 from tracer.probes.site import ArgSpec, Mem, Site, SiteLimit, TailPlace, Unreadable
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf.layout import ElfError
+from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.files.paths import is_pattern, matcher
 from tracer.resolve.functions.lookup import find_functions, function_text, is_demangled, not_found

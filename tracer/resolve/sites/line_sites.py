@@ -19,9 +19,9 @@ from tracer.errors import TracerError, printable
 from tracer.probes.model import AttachPoint
 from tracer.probes.site import NoSuchLine, NothingThere, Site, SiteLimit
 from tracer.resolve.binary import Binary
+from tracer.resolve.dwarf.lines.line_table import Row, Sequence
 from tracer.resolve.dwarf.lines.programs import LinePrograms
-from tracer.resolve.dwarf.lines.tables import Row, Sequence
-from tracer.resolve.elf.layout import ElfError
+from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.files.paths import did_you_mean
 from tracer.resolve.safety.code import Range

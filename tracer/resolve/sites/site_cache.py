@@ -180,10 +180,10 @@ def _disassembler() -> list[object]:
     own = os.path.join(folder, "lib")
     if os.path.isdir(own):
         return [marshalling.modules(folder), marshalling.modules(own, "")]
-    from tracer.probes.arch import X86_64, host
+    from tracer.probes.arch import X86_64, native
     from tracer.resolve.files.libraries import find_library
 
-    library = find_library("capstone", host() or X86_64)
+    library = find_library("capstone", native() or X86_64)
     return [marshalling.modules(folder), library, _identity_at(library) if library is not None else None]
 
 

@@ -6,7 +6,7 @@ from tracer.errors import TracerError, printable
 from tracer.probes.model import AttachPoint
 from tracer.probes.site import NothingThere, Site
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf.layout import ElfError
+from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher
 from tracer.resolve.functions.lookup import function_text
 from tracer.resolve.safety.placement import usdt_site

@@ -18,7 +18,7 @@ from tracer.resolve.elf.symbols import Symbols
 if TYPE_CHECKING:
     from tracer.resolve.dwarf.inline_frames import InlineFrames, Source
     from tracer.resolve.unwind.rules import Rule
-    from tracer.resolve.unwind.tables import Tables
+    from tracer.resolve.unwind.unwind_tables import Tables
 
 _MOST_FILES = 256
 _MOST_RULES = 1 << 16
@@ -107,7 +107,7 @@ class Module:
     @cached_property
     def tables(self) -> Tables:
         """The unwind tables."""
-        from tracer.resolve.unwind.tables import Tables
+        from tracer.resolve.unwind.unwind_tables import Tables
 
         return Tables(self.elf, find_debug_file)
 

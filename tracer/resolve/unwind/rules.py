@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 
 from tracer.dataclass import dataclass
-from tracer.resolve.dwarf.frames import DAMAGE, Common
 from tracer.resolve.dwarf.leb import leb
+from tracer.resolve.dwarf.unwind_entries import DAMAGE, Common
 
 _MAX_REMEMBERED = 64
 _MAX_REGISTERS = 64

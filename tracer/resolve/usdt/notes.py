@@ -40,7 +40,7 @@ import struct
 from tracer.dataclass import dataclass
 from tracer.errors import printable
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import PF_W, PF_X, SHF_EXECINSTR, SHT_NOBITS, notes
+from tracer.resolve.elf.structures import PF_W, PF_X, SHF_EXECINSTR, SHT_NOBITS, notes
 
 _ADDRESSES = struct.Struct("<QQQ")
 _KEEP_NOTES = b"LLD", b"mold"

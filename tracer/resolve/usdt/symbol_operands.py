@@ -18,8 +18,8 @@ from functools import cached_property
 from tracer.probes.arch import X86_64
 from tracer.probes.site import Const, Global, GlobalPointer, Mem, Operand, Unreadable
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import ET_EXEC
 from tracer.resolve.elf.relocations import Relocation, relocations
+from tracer.resolve.elf.structures import ET_EXEC
 from tracer.resolve.elf.symbol_table import STT_TLS, Variable
 from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.elf.variables import only_variable

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracer.resolve.dwarf.lines.headers import Header
-from tracer.resolve.dwarf.lines.tables import Row, decode
+from tracer.resolve.dwarf.lines.line_table import Row, decode
 
 OPERANDS = bytes([0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1])
 WANTED = {1: "/a.c", 3: "/b.h"}

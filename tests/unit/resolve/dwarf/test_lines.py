@@ -19,8 +19,8 @@ from tracer.probes.site import Reg, Site, Target
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines import programs as line_programs
 from tracer.resolve.dwarf.lines.headers import read_header, units
+from tracer.resolve.dwarf.lines.line_table import Sequence, decode
 from tracer.resolve.dwarf.lines.programs import LinePrograms
-from tracer.resolve.dwarf.lines.tables import Sequence, decode
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.sites.expand import expand
 

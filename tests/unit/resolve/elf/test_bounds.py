@@ -15,7 +15,7 @@ from tracer.errors import ProgramError, TracerError
 from tracer.probes.site import Target
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.programs import _starts
-from tracer.resolve.elf import layout, symbol_table
+from tracer.resolve.elf import structures, symbol_table
 from tracer.resolve.elf.file import MAX_SEGMENTS, Elf
 from tracer.resolve.listing import list_lines
 from tracer.resolve.safety import code, disassembly
@@ -63,7 +63,7 @@ def test_a_name_without_end_is_cut_once() -> None:
         b"\0" + b"y" * 100_000 + b"\0",
     )
     assert [len(each.name) for each in table.functions] == [symbol_table.MAX_NAME, symbol_table.MAX_NAME - 1, 15540]
-    assert layout.string_at(b"z" * 100_000, 3) == "z" * layout.MAX_STRING
+    assert structures.string_at(b"z" * 100_000, 3) == "z" * structures.MAX_STRING
 
 
 def test_sections_that_lie_one_upon_the_other_are_not_read_for_each(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.unit.resolve.programs import FUNCTIONS_C, PROBES_C
 from tracer.errors import TracerError, printable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import ElfError
+from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.safety.placement import function_start
 from tracer.resolve.safety.returns import plan_return
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tracer.resolve.interpreters import frames
+from tracer.resolve.interpreters.description import Image, word
 from tracer.resolve.interpreters.frames import Interpreters
-from tracer.resolve.interpreters.model import Image, word
 from tracer.resolve.interpreters.python.interpreter import INTERPRETER, Code, Text
 from tracer.resolve.interpreters.python.layouts import KNOWN
 from tracer.resolve.symbols.processes import Processes

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.interpreters.model import Image
+from tracer.resolve.interpreters.description import Image
 from tracer.resolve.interpreters.python.interpreter import INTERPRETER, Text
 
 DEBIAN = "/usr/bin/python3.11"

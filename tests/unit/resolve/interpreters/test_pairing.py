@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracer.resolve.interpreters.model import BOUNDARY, WHOLE, word
+from tracer.resolve.interpreters.description import BOUNDARY, WHOLE, word
 from tracer.resolve.interpreters.pairing import merged
 
 A, B, C = (word(number, 5) for number in (1, 2, 3))

@@ -9,7 +9,7 @@ from tracer.errors import Source
 from tracer.lang.syntax.parser import parse
 from tracer.probes.site import Target
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf.layout import ElfError
+from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.safety.opcodes import LONGEST, SUSPECT, is_misdecoded
 from tracer.resolve.safety.placement import function_starts, inside_function
 from tracer.resolve.sites.expand import expand

@@ -11,7 +11,7 @@ from tests.unit.resolve.elfwriter import DATA_ADDRESS, TEXT_ADDRESS, TEXT_OFFSET
 from tests.unit.resolve.programs import FUNCTIONS_C, PROBES_C
 from tracer.errors import TracerError
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf.layout import ElfError
+from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.functions.lookup import find_functions
 from tracer.resolve.safety.placement import function_start, function_starts, inside_function, usdt_site
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.resolve.elfwriter import DATA_ADDRESS, TEXT_ADDRESS, ElfWriter
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf.layout import ElfError
+from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.functions.lookup import find_functions
 from tracer.resolve.safety.placement import function_starts, inside_function
 

@@ -12,7 +12,7 @@ from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter
 from tests.unit.resolve.programs import FUNCTIONS_C, LIBRARY_C, THROWS_CC
 from tracer.probes.site import TailPlace
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf.layout import ElfError
+from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.functions.lookup import find_functions
 from tracer.resolve.safety.placement import UNSAFE
 from tracer.resolve.safety.recursion import Recursion

@@ -13,7 +13,7 @@ from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.safety.disassembly import decode
 from tracer.resolve.symbols.untabled import begins_frame, rule_of
 from tracer.resolve.unwind.rules import OFFSET, UNDEFINED
-from tracer.resolve.unwind.tables import Tables
+from tracer.resolve.unwind.unwind_tables import Tables
 
 SP, FP, IP = 7, 6, 16
 

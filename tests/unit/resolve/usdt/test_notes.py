@@ -15,7 +15,7 @@ from tracer.probes.model import AttachPoint
 from tracer.probes.site import Const, Global, GlobalPointer, Mem, NothingThere, Operand, Reg, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import ElfError
+from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.sites.usdt_sites import usdt_sites
 from tracer.resolve.usdt.notes import UsdtNote, read_notes, semaphore_offset
 

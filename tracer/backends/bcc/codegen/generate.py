@@ -23,7 +23,7 @@ from tracer.dataclass import dataclass
 from tracer.lang.aggregations.model import COUNTER, TOTAL
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.plan.points import first_numbers
-from tracer.probes.arch import X86_64, host
+from tracer.probes.arch import X86_64, native
 from tracer.steps.model import Fetch, MapAdd, Steps, Update
 from tracer.steps.rounds import NO_ROUNDS
 from tracer.steps.values import UserStack
@@ -96,7 +96,7 @@ def generate(plan: Plan, repeats: bool = False) -> Generated:
     every = [step for probe in plan.probes for step in walk(plan.steps[probe.clause.id].body)]
     shared.repeats = repeats
     wanted = any(isinstance(step, Fetch) and isinstance(step.source, UserStack) for step in every)
-    if wanted and plan.program.config.stack_unwind != "fp" and host() is X86_64:
+    if wanted and plan.program.config.stack_unwind != "fp" and native() is X86_64:
         shared.unwinds = True
         shared.records.append(Record("stack"))
     if any(step.source.interpreted for step in every if isinstance(step, Fetch) and isinstance(step.source, UserStack)):

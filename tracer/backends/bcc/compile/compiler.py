@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import IO
 
 from tracer import cache
-from tracer.backends.bcc.compile import loops
 from tracer.backends.bcc.compile.bpf_programs import bpf_programs
 from tracer.backends.bcc.host.binding import Binding, NoBinding, find_binding, library_path
 from tracer.backends.bcc.host.refused import Refused, function_in
@@ -29,6 +28,7 @@ from tracer.kernel.limits import MORE_DESCRIPTORS
 
 _CHILD = Path(__file__).with_name("child.py")
 _HEADERS = Path(__file__).with_name("headers.py")
+_LOOPS = Path(__file__).with_name("loops.py")
 _TIMEOUT_S = 60.0
 _OUTPUT = 6
 """Which word of the child's command line is the descriptor to write to."""
@@ -73,6 +73,8 @@ def compile_text(
     kept = cache.load(_KIND, key) if cached else None
     if kept is not None:
         return _parse(kept)
+    from tracer.backends.bcc.compile import loops
+
     compiled = {name: loops.closed_by_jumps(code) for name, code in _parse(_run(source, binding)).items()}
     if cached:
         cache.store(_KIND, key, _spelled(compiled))
@@ -89,7 +91,7 @@ def _key(source: bytes, binding: Binding) -> str:
     """
     fixed = str(bpf_programs())
     parts: list[bytes | str] = [binding.version, *_library(), platform.machine(), source]
-    for module in (__file__, str(_CHILD), str(_HEADERS), loops.__file__):
+    for module in (__file__, str(_CHILD), str(_HEADERS), str(_LOOPS)):
         with open(module, "rb") as file:
             parts.append(file.read())
     for folder, folders, names in os.walk(fixed):

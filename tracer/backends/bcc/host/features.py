@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracer.lang import features
 from tracer.lang.features import Feature
 from tracer.plan.states import NO_COUNTER, Has, State, Supported, Unsupported, elsewhere
-from tracer.probes.arch import X86_64, host
+from tracer.probes.arch import X86_64, native
 
 NO_BPF = Unsupported(
     "the kernel has no bpf(), or something like a container's seccomp filter hides it",
@@ -73,7 +73,7 @@ def states(has: Has) -> dict[Feature, State]:
         features.USER_STACK: Supported(but="" if has("mappings") else _IN_TURN),
         features.DEEP_STACK: Unsupported(_DEEP, elsewhere("ftrace")),
         features.INTERPRETED: _interpreted(has),
-        features.STACK_COMPUTED: Unsupported(_STACKS, elsewhere("ftrace")) if host() is X86_64 else Supported(),
+        features.STACK_COMPUTED: Unsupported(_STACKS, elsewhere("ftrace")) if native() is X86_64 else Supported(),
         features.SYMBOL: Supported(but="" if has("mappings") else _IN_TURN),
         features.SIGNAL: Supported("from the hit itself"),
         features.CGROUP: Supported(),
@@ -94,7 +94,7 @@ def states(has: Has) -> dict[Feature, State]:
 
 
 def _interpreted(has: Has) -> State:
-    if host() is not X86_64:
+    if native() is not X86_64:
         return Unsupported(_ONLY_X86)
     if not (has("btf") and has("kernel_reads")):
         return Unsupported(_NO_THREADS, "use a kernel with CONFIG_DEBUG_INFO_BTF that is not locked down")

@@ -15,8 +15,8 @@ from tracer.resolve.interpreters.python.interpreter import Code, Text
 from tracer.resolve.interpreters.python.layouts import Layout
 
 if TYPE_CHECKING:
+    from tracer.resolve.interpreters.description import Image
     from tracer.resolve.interpreters.frames import Interpreters, Loaded
-    from tracer.resolve.interpreters.model import Image
 
 _MOST_IMAGES, _MOST_CODES = 4096, 1 << 16
 _HOST = struct.Struct("=5Q")

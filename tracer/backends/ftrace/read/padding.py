@@ -8,7 +8,7 @@ from tracer.errors import TracerError
 from tracer.kernel.uprobe_events.model import Fetch
 from tracer.probes.site import Site
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import PF_X
+from tracer.resolve.elf.structures import PF_X
 
 _MOST = 64
 """Of a hit: a program of a few functions has runs of 30 bytes or so."""

@@ -238,6 +238,7 @@ FUNCTIONS = (
         (Argument("string", "the first argument of globmatch()"), Argument("text", "the pattern of globmatch()")), BOOL,
         "whether a string matches a pattern of `*`, `?` and `[a-z]`", 'if (globmatch(comm, "post*")) { @ = count(); }',
         rule=_glob, fold=_matches, lower=operations.GLOB, needs=features.STRING_FUNCTIONS,
+        ours=True,
     ),
     Function(
         "str_concat", "value", "str_concat(a, b)", (Argument("string", "an argument of str_concat()"),) * 2, None,
@@ -248,7 +249,7 @@ FUNCTIONS = (
         "strrev", "value", "strrev(s)", (Argument("string", "the argument of strrev()"),), None,
         "a string with its bytes in reverse", '@[strrev(comm)] = count();', "string",
         rule=lambda call: typed.Call(StringType(call.args[0].type.size), call.span, call.name, tuple(call.args)),
-        fold=lambda type, text: text[::-1],
+        fold=lambda type, text: text[::-1], ours=True,
         lower=Operation("strrev", "string → string", python="{0}[::-1]", c="reverse_text"),
     ),
     Function(

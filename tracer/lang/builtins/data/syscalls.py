@@ -8,7 +8,7 @@ from tracer.lang import typed
 from tracer.lang.constructs import Argument, Call, Function
 from tracer.lang.fold import cast
 from tracer.lang.types import SyscallType
-from tracer.probes.arch import AARCH64, host
+from tracer.probes.arch import AARCH64, native
 
 # In the order of their numbers; a number stands where some are left out.
 _X86_64 = """
@@ -91,7 +91,7 @@ def names() -> SyscallType:
     """The type of a number that is shown as the name of a system call."""
     members: list[tuple[str, int]] = []
     number = 0
-    for word in (_AARCH64 if host() is AARCH64 else _X86_64).split():
+    for word in (_AARCH64 if native() is AARCH64 else _X86_64).split():
         if word.endswith(":"):
             number = int(word[:-1])
             continue

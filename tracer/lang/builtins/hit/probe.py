@@ -10,7 +10,7 @@ from tracer.lang.constructs import Argument, Call, Function, Lowering, V, Value
 from tracer.lang.fold import string
 from tracer.lang.types import BOOL, INT64, UINT64, FloatType, IntType, PointerType, StringType, Type, operations
 from tracer.lang.types.combine import NOTED
-from tracer.probes.arch import host
+from tracer.probes.arch import native
 
 if TYPE_CHECKING:
     from tracer.lang.scope.context import Context
@@ -134,7 +134,7 @@ VALUES = (
 
 def _register(call: Call) -> typed.Expr | None:
     (name,) = call.args
-    arch = host()
+    arch = native()
     known = () if arch is None else arch.registers
     other = {"pc": "ip", "ip": "pc"}.get(name, f"x{name[1:]}" if name.startswith("r") else name)
     own = name if name in known else other
@@ -154,7 +154,7 @@ def _read_register(ctx: Lowering[V], call: typed.Call) -> V:
 def _variable(call: Call) -> typed.Expr | None:
     """The load bias comes with the hit: the probe's own address is what the instruction pointer holds less it."""
     context, (name,) = call.context, call.args
-    sites, arch = context.unit.sites, host()
+    sites, arch = context.unit.sites, native()
     inside = [site for site in sites if not site.is_return_probe]  # there the instruction pointer is the caller's
     if not inside or len(inside) < len(sites) or arch is None or context.types.outside is None:
         where = "when the function returns" if sites else "without a probe that is there"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer.dataclass import replace
-from tracer.lang import suggest, typed
+from tracer.lang import typed
 from tracer.lang.builtins.registry import FUNCTIONS, VALUES
 from tracer.lang.check.expressions import maps, memory
 from tracer.lang.check.expressions.operands import integer, known
@@ -82,6 +82,8 @@ def _no_value(ctx: Context, node: ast.Name) -> None:
         message, hint = unsupported.phrase(f"{word}()", unsupported.FUNCTIONS[word])
         ctx.error(message, span, hint)
     else:
+        from tracer.lang import suggest
+
         near = suggest.nearest(word, (*ctx.types.constants, *VALUES, *FUNCTIONS, "arg0", "true", "false"))
         other = f"variables are written ${word}, maps @{word}, strings in quotes"
         if "::" in word:
@@ -182,6 +184,8 @@ def _no_function(ctx: Context, node: ast.Call) -> None:
     elif word in VALUES:
         ctx.error(f"{word} takes no arguments", node.span, f"write {word}")
     else:
+        from tracer.lang import suggest
+
         here = unsupported.ELSEWHERE.get(word) or suggest.hint(word, FUNCTIONS)
         ctx.error(f"unknown function '{word}'", node.name_span, here)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracer.dataclass import replace
 from tracer.errors import Fault, Span
-from tracer.lang import suggest, typed
+from tracer.lang import typed
 from tracer.lang.check.expressions import calls, maps, memory
 from tracer.lang.check.expressions.operands import condition, decided, integer, known, present
 from tracer.lang.check.expressions.operators import binary, warn_of_bend
@@ -126,6 +126,8 @@ def _variable(ctx: Context, node: ast.Var) -> typed.Expr | None:
     variable = ctx.lookup(node.name)
     if variable is None:
         names = {name for scope in ctx.scopes for name in scope}
+        from tracer.lang import suggest
+
         hint = suggest.hint(node.name, names, "assign it first; a variable lives in the block that assigns it")
         ctx.error(f"{node.name} is used before it is assigned", node.span, hint)
         return None
@@ -294,6 +296,8 @@ def _item(ctx: Context, node: ast.Expr, operand: typed.Expr, name: str) -> typed
     if name in names:
         index = names.index(name)
     elif not name.removeprefix("-").isdigit():
+        from tracer.lang import suggest
+
         hint = suggest.hint(name, names, f"it has {', '.join(names)}" if names else "its items have numbers: (1, 2).0")
         ctx.error(f"{'the record' if names else a_type(operand.type)} has no field '{name}'", node.span, hint)
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from zlib import crc32
 
 from tracer.errors import Span
-from tracer.lang import suggest, typed
+from tracer.lang import typed
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.check.expressions.memory import step
 from tracer.lang.check.expressions.operands import present
@@ -27,6 +27,8 @@ def defined(ctx: Context, node: ast.MapRef) -> bool:
     if node.name in maps and maps[node.name].kind is not None:
         return True
     assigned = [other for other, facts in maps.items() if facts.kind is not None]
+    from tracer.lang import suggest
+
     hint = suggest.hint(node.name, assigned, f"no clause assigns {node.name}")
     ctx.error(f"undefined map {node.name}", node.name_span, hint)
     return False

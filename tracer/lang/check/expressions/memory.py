@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tracer.dataclass import replace
 from tracer.errors import Span
-from tracer.lang import suggest, typed
+from tracer.lang import typed
 from tracer.lang.fold import bits, cast, constant, convert, fold, laid_out, literal
 from tracer.lang.scope.context import Context
 from tracer.lang.types import (
@@ -64,6 +64,8 @@ def member(ctx: Context, operand: typed.Expr, name: str, span: Span) -> typed.Ex
     if field is None:
         names = [field.name for field in type.fields if field.name]
         known = f"it has {', '.join(names)}" if names else "none is known: it is empty or only declared"
+        from tracer.lang import suggest
+
         ctx.error(f"{type.name} has no member '{name}'", span, suggest.hint(name, names, known))
         return None
     if len(places := [str(each.offset) for each in type.fields if each.name == name]) > 1:  # of several base classes
@@ -160,6 +162,8 @@ def _target(ctx: Context, pointer: typed.Expr) -> Type | None:
     found = ctx.types.complete(target)
     if found is None:
         assert isinstance(target, NamedType)
+        from tracer.lang import suggest
+
         hint = suggest.hint(target.name, ctx.types.types, f"declare it before the first probe: {target.name} {{ … }};")
         ctx.error(f"'{target.name}' is not declared", pointer.span, hint)
     return found

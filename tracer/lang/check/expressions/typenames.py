@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from tracer.lang import suggest, typed
+from tracer.lang import typed
 from tracer.lang.builtins.registry import VALUES
 from tracer.lang.fold import array_in_memory, width
 from tracer.lang.scope.context import Context
@@ -115,12 +115,16 @@ def _base(ctx: Context, node: ast.TypeName) -> Type | None:
     if node.struct and pointed:
         return NamedType(name)
     if node.struct:
+        from tracer.lang import suggest
+
         hint = suggest.hint(name, ctx.types.types, f"declare it before the first probe: {name} {{ int a; … }};")
         ctx.error(f"'{name}' is not declared", node.span, hint)
     elif name in ("buffer", "inet", "void"):
         ctx.error(f"a cast to {name} is not supported", node.span, "str(addr) reads a string")
     else:
         names = (*INTEGER_TYPES, *ctx.types.types)
+        from tracer.lang import suggest
+
         hint = suggest.hint(name, names, "known are bool, string, int8 to int64, uint8 to uint64 and those declared")
         ctx.error(f"unknown type '{name}'", node.span, hint)
     return None

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from tracer.dataclass import NamedTuple
 from tracer.lang.types import ArrayType, BoolType, FloatType, IntType, StructType, Type, memory_size
 from tracer.probes.arch import X86_64, Arch
-from tracer.resolve.dwarf.calls.forms import Form
+from tracer.resolve.dwarf.calls.rustc_layout import Form
 from tracer.resolve.dwarf.calls.shapes import Shape, shape_of_type
 
 Pieces = tuple[tuple[int, int, int, int], ...]

@@ -13,8 +13,8 @@ from tracer.probes.arch import ARCHES, X86_64, Arch
 from tracer.probes.site import Site
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, Convention, GoConvention, Place
-from tracer.resolve.dwarf.calls.forms import Form, form_of, is_direct
 from tracer.resolve.dwarf.calls.rust import RustConvention
+from tracer.resolve.dwarf.calls.rustc_layout import Form, form_of, is_direct
 from tracer.resolve.dwarf.calls.shapes import Shape, holds_nullptr, shape_of
 from tracer.resolve.dwarf.calls.stated_locations import (
     convention_number,

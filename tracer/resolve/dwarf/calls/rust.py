@@ -10,7 +10,7 @@ from __future__ import annotations
 from tracer.lang.types import Type
 from tracer.probes.arch import X86_64, Arch
 from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, Convention, Pieces, Place, words
-from tracer.resolve.dwarf.calls.forms import Form, Scalar
+from tracer.resolve.dwarf.calls.rustc_layout import Form, Scalar
 from tracer.resolve.dwarf.calls.shapes import Shape
 
 _NO_RULE = "it is passed by a convention of Rust's own"

@@ -25,7 +25,7 @@ from functools import cached_property
 
 from tracer.errors import TracerError
 from tracer.resolve.dwarf.lines.headers import MAX_PATH, Unit, read_header, units
-from tracer.resolve.dwarf.lines.tables import LineTable, Sequence, decode, paths_of
+from tracer.resolve.dwarf.lines.line_table import LineTable, Sequence, decode, paths_of
 from tracer.resolve.dwarf.sections import content
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.debug_entries import NONSENSE, entries_of

@@ -18,7 +18,7 @@ from tracer.resolve.dwarf.units.forms import Abbreviations
 from tracer.resolve.dwarf.units.split import SplitUnits
 from tracer.resolve.dwarf.units.unit import OTHER_AT, SPLIT_AT, TYPES_AT, Entry, Unit
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import SHT_SYMTAB
+from tracer.resolve.elf.structures import SHT_SYMTAB
 from tracer.resolve.elf.symbol_table import Table, read_table
 
 _HEADER_V5 = {dw.STR_OFFSETS_BASE: 8, dw.RNGLISTS_BASE: 12, dw.LOCLISTS_BASE: 12}

@@ -11,7 +11,7 @@ from tracer.errors import TracerError
 from tracer.resolve.elf.debug_file import find_debug_file
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols
-from tracer.resolve.interpreters.model import Function, Image, Refused
+from tracer.resolve.interpreters.description import Function, Image, Refused
 from tracer.resolve.interpreters.python.layouts import COOKIE, KNOWN, TABLE_SIZE, Layout, described
 from tracer.resolve.interpreters.python.lines import line_of
 from tracer.resolve.safety.code import Code as MachineCode
@@ -55,7 +55,7 @@ class Code:
 
 
 class Python:
-    """See `model.Interpreter`."""
+    """See `description.Interpreter`."""
 
     name = "Python"
 

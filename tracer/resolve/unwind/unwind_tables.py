@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import cached_property
 
 from tracer.errors import TracerError
-from tracer.resolve.dwarf.frames import DAMAGE, Common, Frame, Frames, read_common
 from tracer.resolve.dwarf.leb import leb
 from tracer.resolve.dwarf.sections import content
+from tracer.resolve.dwarf.unwind_entries import DAMAGE, Common, Frame, Frames, read_common
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.unwind.rules import Rule, rule_at
 

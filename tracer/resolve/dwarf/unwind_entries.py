@@ -21,7 +21,7 @@ from functools import cached_property
 from tracer.dataclass import dataclass
 from tracer.resolve.dwarf.leb import leb
 from tracer.resolve.elf.file import MAX_READ, Elf
-from tracer.resolve.elf.layout import PT_GNU_EH_FRAME
+from tracer.resolve.elf.structures import PT_GNU_EH_FRAME
 
 _OMIT = 0xFF
 _PC_RELATIVE, _DATA_RELATIVE = 0x10, 0x30
