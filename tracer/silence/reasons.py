@@ -13,6 +13,7 @@ from tracer.errors import TracerError
 from tracer.host.file_users import Other, Uses, listed, uses_of
 from tracer.kernel.trials.instructions import Spot, place_of
 from tracer.probes.registry import kind_of
+from tracer.probes.site import paths_of
 from tracer.resolve.binary import Binaries
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def semaphore_values(every: Iterable[Site], target: Target) -> dict[Spot, list[t
     from tracer.kernel.workers.semaphores import Semaphore, values_of
 
     sites = [site for site in every if site.semaphore_address is not None][:_FEW]
-    uses = uses_of({site.path for site in sites}, target.pictures_now())
+    uses = uses_of(paths_of(sites), target.pictures_now())
     found: dict[Spot, list[tuple[int, list[int]]]] = {}
     for site in sites:
         file, address = site.identity, site.semaphore_address
@@ -102,7 +103,7 @@ class Reasons:
         unknown: list[Site] = []
         known: dict[str, list[Site]] = {}
         silent = {place_of(site) for site in unhit}
-        hit = {site.path for site in self._points[number].sites if place_of(site) not in silent}
+        hit = paths_of(site for site in self._points[number].sites if place_of(site) not in silent)
         until = time.monotonic() + _LONGEST_S
         with closing(Binaries()) as binaries:
             for site in unhit:
@@ -130,7 +131,7 @@ class Reasons:
 
     @cached_property
     def _uses(self) -> dict[str, Uses]:
-        paths = {site.path for point in self._points for site in point.sites}
+        paths = paths_of(site for point in self._points for site in point.sites)
         return uses_of(paths, self._target.pictures_now())
 
     @property
@@ -154,7 +155,7 @@ class Reasons:
 
     def _elsewhere(self, sites: Sequence[Site]) -> str | None:
         """The reason that nobody runs the files of some sites; None where somebody does, or did."""
-        target, paths = self._target, sorted({site.path for site in sites})
+        target, paths = self._target, sorted(paths_of(sites))
         if target.program is not None and not target.follow:
             absent = self._history is not None and not self._history.loaded(paths)
             if absent and self._history is not None:
@@ -214,7 +215,7 @@ class Reasons:
 
 
 def _paths(point: Point) -> list[str]:
-    return sorted({site.path for site in point.sites})
+    return sorted(paths_of(point.sites))
 
 
 def _another(path: str, others: Sequence[Other]) -> str:

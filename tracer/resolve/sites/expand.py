@@ -45,7 +45,7 @@ def expand(
     then, as with "ignore", a clause may have no sites. `unsafe_returns`: see `returns.plan_return`. `filtered`: on this
     kernel return probes end programs with a seccomp filter. Raises `ProgramError` with all faults.
     """
-    timers = [point for clause in program.clauses for point in clause.points if not KINDS[point.kind].sites]
+    timers = [point for clause in program.clauses for point in clause.points if not KINDS[point.kind].clause.at_hits]
     left = SiteLimit(limit, limit - len(timers))
     if left.left < 0:
         what = f"{len(timers)} probes, more than max_probes ({limit})"
@@ -65,7 +65,7 @@ def expand(
         for index, clause in enumerate(program.clauses):
             sites: list[Site] = []
             offsets: set[int] = set()
-            points = (point for point in clause.points if KINDS[point.kind].sites)
+            points = (point for point in clause.points if KINDS[point.kind].clause.at_hits)
             for number, point in enumerate(points):
                 left_out: list[str] = []
                 try:
@@ -149,9 +149,9 @@ def _each_once(sites: list[Site]) -> list[Site]:
     places.
     """
     meant = Counter(site.point for site in sites)
-    found: dict[tuple[str, int, int, int, str], Site] = {}
+    found: dict[object, Site] = {}
     for site in sites:
-        key = (site.kind, site.identity.device, site.identity.inode, site.offset, site.probe)
+        key = (site.kind, site.place, site.probe)
         if meant[found.setdefault(key, site).point] > meant[site.point]:
             found[key] = site
     return list(found.values())
