@@ -310,7 +310,7 @@ class Naive:
             try:
                 self.statement(stmt)
             except _Outside:
-                if self.clause.kind == "probe":
+                if self.clause.kind.at_hits:
                     raise
 
     def statement(self, stmt: typed.Stmt) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tracer.errors import NOWHERE, Source
 from tracer.lang import typed
 from tracer.lang.types import INT64, UINT64, IntType, StringType, Type
+from tracer.probes.registry import KINDS
 from tracer.results.events import Event, Loss
 from tracer.results.store import LocalMaps
 from tracer.results.values import MapStore
@@ -42,6 +43,9 @@ def op(operator: str, left: typed.Expr, right: typed.Expr, type: Type | None = N
     return typed.Binary(left.type if type is None else type, N, operator, left, right)
 
 
+KINDS_OF_CLAUSES = {kind.clause.name: kind.clause for kind in KINDS.values()}
+
+
 def map_of(
     name: str, kind: str, *key: Type, value: Type = INT64, parameters: tuple[int, ...] = ()
 ) -> typed.MapDecl:
@@ -55,7 +59,7 @@ def clause(
     kind: str = "probe",
     names: Sequence[str] = ("probe",),
 ) -> typed.Clause:
-    return typed.Clause(0, kind, tuple(names), predicate, tuple(body), tuple(slots), N)  # type: ignore[arg-type]
+    return typed.Clause(0, KINDS_OF_CLAUSES[kind], tuple(names), predicate, tuple(body), tuple(slots), N)
 
 
 def program(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
-from tracer.probes.registry import is_return
+from tracer.probes.registry import KINDS, is_return
 from tracer.probes.site import EVERY_PROCESS, Target
 
 if TYPE_CHECKING:
@@ -145,9 +145,9 @@ def probes(
     for clause in tree.clauses:
         before = len(listed)
         for point in clause.points:
-            if point.kind == "interval":
-                unit = f"interval:{point.text.split(':')[1]}:"
-                listed.append(Listed(unit, "interval", "", None, unit, ()))
+            if KINDS[point.kind].units:
+                unit = f"{point.kind}:{point.text.split(':')[1]}:"
+                listed.append(Listed(unit, point.kind, "", None, unit, ()))
             listed += of_sites(found[id(point)], (point,))
         if len(listed) == before and config.missing_probes == "error":
             expand(replace(tree, clauses=(clause,)), target)  # which says what is wrong

@@ -22,6 +22,7 @@ from tracer.lang.types import (
 )
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
+from tracer.probes.model import AT_HITS
 
 FORMATS = ("%d", "%s")
 
@@ -48,7 +49,7 @@ class Statements(Expressions):
         slots, self.slots = self.slots, []  # a predicate has no variables
         predicate = self.truth(2) if self.chance(0.3) else None
         names = ("uprobe:/bin/shop:*",)
-        clause = typed.Clause(0, "probe", names, predicate, body, tuple(slots), N, self.sites, spans=(N,))
+        clause = typed.Clause(0, AT_HITS, names, predicate, body, tuple(slots), N, self.sites, spans=(N,))
         # Native code has no unwind rules: tests/live compares what these find.
         config = typed.Config(max_map_keys=2 if self.few else 16384, stack_unwind="fp")
         return program([clause], self.maps, FORMATS, self.shapes, config)

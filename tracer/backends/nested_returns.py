@@ -15,7 +15,6 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tracer.dataclass import replace
 from tracer.kernel.trials.instructions import Spot, place_of
 
 if TYPE_CHECKING:
@@ -43,18 +42,17 @@ def counted(plan: Plan, left_out: Collection[Spot] = ()) -> Iterator[tuple[Probe
         own = [site for variant in probe.variants for site in variant.sites if site.is_return_probe]
         returns = [site for site in own if place_of(site) not in left_out and site is sites.get(place_of(site))]
         if returns:
-            yield probe, [replace(site, kind="uprobe") for site in returns], returns
+            yield probe, [site.of_calls for site in returns], returns
 
 
 def is_once(plan: Plan) -> bool:
     """Whether each place has a single clause, and none of these has probes on `ret` beside: what counts the hits of
     attach points then counts the returns.
     """
-    clauses = [
-        {site.kind for variant in probe.variants for site in variant.sites} for probe in plan.probes
-    ]
+    clauses = [[site for variant in probe.variants for site in variant.sites] for probe in plan.probes]
+    mixed = any(any(s.is_return_probe for s in own) and any(s.is_at_return for s in own) for own in clauses)
     places = [place_of(site) for site in plan.sites if site.is_return_probe]
-    return len(set(places)) == len(places) and not any({"ret", "uretprobe"} <= kinds for kinds in clauses)
+    return len(set(places)) == len(places) and not mixed
 
 
 class Nested:

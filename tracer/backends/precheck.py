@@ -172,9 +172,10 @@ def refuse_rewritten(plan: Plan) -> None:
 def refuse_emulated(plan: Plan, target: Target) -> None:
     """Raises `ProgramError` under the attach points of a file that an emulator of the target reads."""
     from tracer.host.named import named
+    from tracer.probes.site import files_of
     from tracer.target.emulators import emulated
 
-    found = emulated({site.identity.inode: site.path for site in plan.sites}, target)
+    found = emulated({inode: path for (_, inode), path in files_of(plan.sites).items()}, target)
     if found is None:
         return
     if found.pid is None:

@@ -234,7 +234,9 @@ class Details:
                 yield text
 
     def _prototype(self, listed: Listed, site: ListedSite) -> tuple[str, ...]:
-        if listed.kind != "uprobe":
+        from tracer.probes.registry import KINDS_OF_SITES
+
+        if listed.kind not in KINDS_OF_SITES or not KINDS_OF_SITES[listed.kind].enters:
             return ()
         from tracer.resolve.dwarf.debug_info import prototype
 

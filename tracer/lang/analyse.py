@@ -117,7 +117,7 @@ def _units(program: ast.Program, sites: Mapping[int, tuple[Site, ...]]) -> Itera
     for index, clause in enumerate(program.clauses):
         for points in _groups(clause.points):
             kind = KINDS[points[0].kind].clause
-            yield Unit(number, clause, kind, points, sites.get(index, ()) if kind == "probe" else ())
+            yield Unit(number, clause, kind, points, sites.get(index, ()) if kind.at_hits else ())
             number += 1
 
 
@@ -126,7 +126,7 @@ def _groups(points: tuple[ast.AttachPoint, ...]) -> list[tuple[ast.AttachPoint, 
     groups: list[list[ast.AttachPoint]] = []
     probes: list[ast.AttachPoint] | None = None
     for point in points:
-        if KINDS[point.kind].clause != "probe":
+        if not KINDS[point.kind].clause.at_hits:
             groups.append([point])
         elif probes is None:
             probes = [point]

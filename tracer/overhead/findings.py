@@ -8,6 +8,7 @@ from tracer.errors import Diagnostic
 from tracer.overhead.guard import Cut, Guard, Heavy
 from tracer.plan.model import Plan
 from tracer.plan.points import maps_behind, points
+from tracer.probes.registry import kind_of
 from tracer.render.notices import Incomplete
 
 
@@ -48,7 +49,7 @@ class Findings:
 
     def _remedy(self, heavy: Heavy) -> str:
         sites = self._points[heavy.point].sites
-        named = "probes (@[probe]" if sites[0].kind == "usdt" else "functions (@[func]"
+        named = "{} (@[{}]".format(*kind_of(sites[0]).told)
         several = len({site.probe for site in sites}) > 1
         fewer = f"name fewer {named} = count() shows which are hit), " if several else ""
         one = "" if self._is_of_some else "trace one process (-p), "

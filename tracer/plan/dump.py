@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tracer.errors import printable
 from tracer.lang.typed import MapDecl
 from tracer.plan.model import Plan, Variant
+from tracer.probes.registry import kind_of
 from tracer.probes.site import Site
 
 
@@ -32,7 +33,7 @@ def site_line(site: Site) -> str:
     parts += [f"address {site.address:#x}", f"offset {site.offset:#x}"]
     if site.guard is not None:
         parts.append(f"semaphore {site.guard:#x}")
-    if site.kind == "usdt" and site.args:
+    if kind_of(site).has_notes and site.args:
         parts.append("args " + " ".join(arg.text for arg in site.args))
     return "  ".join(parts)
 
@@ -41,8 +42,8 @@ def _lines(plan: Plan) -> Iterator[str]:
     for decl in plan.program.maps.values():
         yield f"map {_map(decl)}"
     for clause in plan.user:
-        period = f" every {clause.period_ns} ns" if clause.kind == "interval" else ""
-        yield f"clause {clause.id} {clause.kind}{period}: in user space"
+        period = f" every {clause.period_ns} ns" if clause.period_ns else ""
+        yield f"clause {clause.id} {clause.kind.name}{period}: in user space"
     for probe in plan.probes:
         yield f"clause {probe.clause.id} {', '.join(probe.clause.names)}"
         for variant in probe.variants:

@@ -27,9 +27,9 @@ def lower(program: Program, follow: bool = False, shared: bool = False) -> Plan:
     probes = tuple(
         ProbePlan(clause, _variants(clause, steps[clause.id], numbers))
         for clause in program.clauses
-        if clause.kind == "probe" and clause.sites
+        if clause.kind.at_hits and clause.sites
     )
-    user = tuple(clause for clause in program.clauses if clause.kind != "probe")
+    user = tuple(clause for clause in program.clauses if not clause.kind.at_hits)
     if not probes:
         return Plan(program, probes, user, (), steps, follow, follow or shared)
     from tracer.plan.requires import needs

@@ -60,13 +60,8 @@ def points(plan: Plan) -> tuple[Point, ...]:
 def alone_of(plan: Plan, gone: Collection[int], of: Collection[int]) -> list[Site]:
     """The sites of attach points (`of`, by their numbers) at places where all attach points are `gone`."""
     every = points(plan)
-    there = {_place(site) for number, point in enumerate(every) if number not in gone for site in point.sites}
-    return [site for number in of for site in every[number].sites if _place(site) not in there]
-
-
-def _place(site: Site) -> tuple[int, int, int]:
-    """Of a function and its return the kernel's breakpoint is the same."""
-    return site.identity.device, site.identity.inode, site.offset
+    there = {site.place for number, point in enumerate(every) if number not in gone for site in point.sites}
+    return [site for number in of for site in every[number].sites if site.place not in there]
 
 
 def first_numbers(plan: Plan) -> dict[int, int]:

@@ -11,6 +11,7 @@ from tracer.lang.features import Feature
 from tracer.lang.typed import Program
 from tracer.lang.types import has_stack, operations
 from tracer.plan.model import Need, ProbePlan
+from tracer.probes.model import ClauseKind
 from tracer.probes.site import Global, Mem, Site
 from tracer.steps.model import (
     Block,
@@ -150,12 +151,12 @@ def _known(spans: Mapping[object, Span], values: Iterable[Value | int]) -> Itera
 def _of_maps(program: Program, own: Steps, steps: Mapping[int, Steps]) -> Iterator[Need]:
     """Needs of probes that read a map which other clauses change as a whole."""
     # No hit comes after END.
-    user = list(_steps(program, steps, "begin", "interval"))
+    user = list(_steps(program, steps, lambda kind: not kind.at_hits and not kind.last))
     filled = {step.map for step in user if isinstance(step, Update)}
     emptied = {
         step.map for step in user if isinstance(step, Empty) and step.zero and program.maps[step.map].kind != "scalar"
     }
-    probes = [step for step in _steps(program, steps, "probe") if isinstance(step, Empty)]
+    probes = [step for step in _steps(program, steps, lambda kind: kind.at_hits) if isinstance(step, Empty)]
     cleared = {step.map for step in probes if not step.zero}
     zeroed = {step.map for step in probes if step.zero}
     for step in walk(own.body):
@@ -225,7 +226,7 @@ def _of_walk(program: Program, own: Steps, loop: Each, construct: str) -> Iterat
                 return
 
 
-def _steps(program: Program, steps: Mapping[int, Steps], *kinds: str) -> Iterator[Step]:
+def _steps(program: Program, steps: Mapping[int, Steps], of: Callable[[ClauseKind], bool]) -> Iterator[Step]:
     for clause in program.clauses:
-        if clause.kind in kinds:
+        if of(clause.kind):
             yield from walk(steps[clause.id].body)

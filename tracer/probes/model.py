@@ -15,8 +15,32 @@ from tracer.errors import Diagnostic, Fault, Span
 if TYPE_CHECKING:
     from tracer.probes.site import Site
 
-ClauseKind = Literal["begin", "end", "interval", "probe"]
 AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseKind:
+    """When a clause runs.
+
+    `at_hits`: in the kernel, at hits of its sites; the others run in user space. `first`: once, before anything is
+    attached; `last`: once, after everything is detached; the others run again and again. `called`: the value of `probe`
+    there, of the attach point's text and period; "" where each site has its own. `type`: the value of `probetype`.
+    """
+
+    name: str
+    at_hits: bool = False
+    first: bool = False
+    last: bool = False
+    called: Callable[[str, int], str] = lambda text, period_ns: ""
+    type: str = "special"
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it may run more than once."""
+        return not (self.first or self.last)
+
+
+AT_HITS = ClauseKind("probe", at_hits=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +102,15 @@ class ProbeKind:
     """A kind of probe.
 
     `spellings`: every word for it. `form`: how it is written, for hints and the reference. `build` makes an attach
-    point of its parts, the kind's word among them; raises `Fault`. `clause`: what `typed.Clause.kind` is; `where` names
-    such a clause in messages.
+    point of its parts, the kind's word among them; raises `Fault`. `clause`: when its clauses run; `where` names such
+    a clause in messages.
     `reads` is what a clause may read beside what is known everywhere: "probe" (memory, stack, function of the hit
     process), "arguments", "note" (which says the size and sign of each argument), "return". `target` names what it
     finds in a file, "" where it goes into none; `sites` finds it there. `pattern`: provider, name and whether the name
     is C++'s alone, of what follows the file where it is listed; raises `ValueError` with what it takes. `units`: what
     follows the word where there is no file to list.
+    `places`: what `Site.kind` says of its sites. `told`: what they are called together, and the value that tells them
+    apart.
     """
 
     name: AttachKind
@@ -99,6 +125,18 @@ class ProbeKind:
     sites: Callable[[AttachPoint, SearchedFile], list[Site]] | None = None
     pattern: Callable[[list[str]], tuple[str, str, bool]] | None = None
     units: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    told: tuple[str, str] = ("functions", "func")
+
+    @property
+    def has_notes(self) -> bool:
+        """Whether its sites are those of notes of the file, which say what their arguments are and where."""
+        return "note" in self.reads
+
+    @property
+    def enters(self) -> bool:
+        """Whether its sites are in functions and before their ends: parameters are known at the first instruction."""
+        return "arguments" in self.reads and not self.has_notes
 
 
 def malformed(form: str, span: Span, message: str) -> Fault:

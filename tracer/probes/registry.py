@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
 from tracer.probes.timers import BEGIN, END, INTERVAL
 from tracer.probes.uprobe import UPROBE, URETPROBE
 from tracer.probes.usdt import USDT
 
+if TYPE_CHECKING:
+    from tracer.probes.site import Site
+
 KINDS: Final[dict[AttachKind, ProbeKind]] = {
     kind.name: kind for kind in (USDT, UPROBE, URETPROBE, INTERVAL, BEGIN, END)
 }
+KINDS_OF_SITES: Final[dict[str, ProbeKind]] = {place: kind for kind in KINDS.values() for place in kind.places}
+"""By what `Site.kind` says."""
+
 SPELLINGS: Final[dict[str, ProbeKind]] = {word: kind for kind in KINDS.values() for word in kind.spellings}
+
+
+def kind_of(site: Site) -> ProbeKind:
+    """The kind of probe that a site belongs to."""
+    return KINDS_OF_SITES[site.kind]
 
 
 def is_return(point: AttachPoint) -> bool:

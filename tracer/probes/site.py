@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from tracer.dataclass import NamedTuple, dataclass
+from tracer.dataclass import NamedTuple, dataclass, replace
 from tracer.errors import TracerError
 
 if TYPE_CHECKING:
@@ -159,6 +159,11 @@ class Site:
     point: int = 0
 
     @property
+    def place(self) -> tuple[int, int, int]:
+        """Device, inode and offset: one breakpoint of the kernel, which is that of a function and of its return."""
+        return self.identity.device, self.identity.inode, self.offset
+
+    @property
     def guard(self) -> int | None:
         """The file offset of its semaphore, whoever raises it."""
         return self.raised if self.semaphore is None else self.semaphore
@@ -176,6 +181,27 @@ class Site:
     def is_return_probe(self) -> bool:
         """Whether the kernel replaces the function's return address, and the hit is at the return."""
         return self.kind == "uretprobe"
+
+    @property
+    def is_at_return(self) -> bool:
+        """Whether it is an ordinary probe on an instruction that returns."""
+        return self.kind == "ret"
+
+    @property
+    def of_calls(self) -> Site:
+        """The place of a return probe, as one where a hit is a call."""
+        return replace(self, kind="uprobe")
+
+
+def paths_of(sites: Iterable[Site]) -> set[str]:
+    """The paths of the files that some sites lie in."""
+    return {site.path for site in sites}
+
+
+def files_of(sites: Iterable[Site]) -> dict[tuple[int, int], str]:
+    """The files that some sites lie in: the path, by device and inode."""
+    first = {id(site.identity): site for site in sites}.values()  # to hash an identity takes long
+    return {(site.identity.device, site.identity.inode): site.path for site in first}
 
 
 class Target:

@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from tracer.errors import Diagnostic, Fault, Span
-from tracer.probes.model import AttachPoint, Part, ProbeKind, malformed
+from tracer.probes.model import AttachPoint, ClauseKind, Part, ProbeKind, malformed
 
 SHORTEST_PERIOD_NS = 1_000
 LONGEST_PERIOD_NS = 1 << 62
@@ -58,6 +58,12 @@ def _interval(text: str, parts: list[Part], span: Span) -> AttachPoint:
     return AttachPoint("interval", ":".join([part.text for part in parts]), span, period_ns=period)
 
 
+def _called(text: str, period_ns: int) -> str:
+    """How bpftrace spells an interval, however it was written."""
+    unit, colon, count = text.partition(":")[2].partition(":")
+    return f"interval:{unit}:{interval_count(count)}" if colon else f"interval:us:{period_ns // 1000}"
+
+
 def _once(name: Literal["begin", "end"], word: str) -> ProbeKind:
     def build(text: str, parts: list[Part], span: Span) -> AttachPoint:
         if len(parts) > 1:
@@ -65,11 +71,13 @@ def _once(name: Literal["begin", "end"], word: str) -> ProbeKind:
             raise Fault(Diagnostic(what, span, f"write {parts[0].text} {{ … }}"))
         return AttachPoint(name, text, span)
 
-    return ProbeKind(name, (word, name), word, build, name, word)
+    clause = ClauseKind(name, first=name == "begin", last=name == "end", called=lambda text, period_ns: name)
+    return ProbeKind(name, (word, name), word, build, clause, word)
 
 
 INTERVAL = ProbeKind(
-    "interval", ("interval", "i"), _FORM, _interval, "interval", "an interval clause", units=("hz", "ms", "s", "us")
-)
+    "interval", ("interval", "i"), _FORM, _interval, ClauseKind("interval", called=_called, type="interval"),
+    "an interval clause", units=("hz", "ms", "s", "us"),
+)  # fmt: skip
 BEGIN = _once("begin", "BEGIN")
 END = _once("end", "END")

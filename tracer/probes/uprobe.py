@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tracer.errors import Diagnostic, Fault, Span
-from tracer.probes.model import AttachKind, AttachPoint, Part, ProbeKind, SearchedFile, malformed, miscount
+from tracer.probes.model import AT_HITS, AttachKind, AttachPoint, Part, ProbeKind, SearchedFile, malformed, miscount
 
 if TYPE_CHECKING:
     from tracer.probes.site import Site
@@ -92,12 +92,12 @@ def _pattern(fields: list[str]) -> tuple[str, str, bool]:
     return "*", ":".join(fields[cpp:]), cpp
 
 
-def _kind(name: AttachKind, short: str, reads: str) -> ProbeKind:
+def _kind(name: AttachKind, short: str, reads: str, *places: str) -> ProbeKind:
     return ProbeKind(
         name, (name, short), _FORMS[name], lambda text, parts, span: _build(name, text, parts, span),
-        "probe", "a probe", frozenset(("probe", reads)), "function", True, _sites, _pattern,
+        AT_HITS, "a probe", frozenset(("probe", reads)), "function", True, _sites, _pattern, places=places,
     )  # fmt: skip
 
 
-UPROBE = _kind("uprobe", "u", "arguments")
-URETPROBE = _kind("uretprobe", "ur", "return")
+UPROBE = _kind("uprobe", "u", "arguments", "uprobe")
+URETPROBE = _kind("uretprobe", "ur", "return", "uretprobe", "ret")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.errors import Span
-from tracer.probes.model import AttachPoint, Part, ProbeKind, malformed, miscount
+from tracer.probes.model import AT_HITS, AttachPoint, Part, ProbeKind, malformed, miscount
 
 _FORM = "usdt:FILE:PROVIDER:NAME, usdt:FILE:NAME or, with -p or -c, usdt::PROVIDER:NAME"
 
@@ -25,7 +25,8 @@ def _pattern(fields: list[str]) -> tuple[str, str, bool]:
 
 
 USDT = ProbeKind(
-    "usdt", ("usdt", "U"), _FORM, _build, "probe", "a probe",
+    "usdt", ("usdt", "U"), _FORM, _build, AT_HITS, "a probe",
     frozenset(("probe", "arguments", "note")), "USDT probe", False,
     lambda point, file: file.usdt_probes(point), _pattern,
+    places=("usdt",), told=("probes", "probe"),
 )  # fmt: skip

@@ -95,7 +95,7 @@ def _full(maps: Sequence[str], program: Program) -> str:
 def _missed(program: Program) -> str:
     """Another reason why hits can be left out: an index of an array that is known only at the hit."""
     indexed = {
-        clause.kind == "probe"
+        clause.kind.at_hits
         for clause in program.clauses
         for part in (clause.predicate, *clause.body)
         if part is not None and any(isinstance(each, Within) for each in walk(part))

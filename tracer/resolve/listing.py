@@ -20,7 +20,7 @@ from tracer.errors import Fault, TracerError, printable
 from tracer.host.maps import within
 from tracer.lang.syntax.attach import read, refusal, scan
 from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
-from tracer.probes.registry import KINDS, SPELLINGS
+from tracer.probes.registry import KINDS, SPELLINGS, kind_of
 from tracer.probes.site import ArgSpec, NothingThere, Site, TailPlace, Target, Unreadable, fail_alike
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.structures import PF_X
@@ -34,7 +34,7 @@ _Made = TypeVar("_Made")
 _LISTED = tuple(kind.name for kind in KINDS.values() if "arguments" in kind.reads)
 """The kinds that are listed by default: functions once, by their entries."""
 
-_WITH_PROVIDER = tuple(kind.name for kind in KINDS.values() if "note" in kind.reads)
+_WITH_PROVIDER = tuple(kind.name for kind in KINDS.values() if kind.has_notes)
 """What `*:PATH:PROVIDER:NAME` can be."""
 
 # A number would be an address, and `+8` at the end an offset.
@@ -93,7 +93,7 @@ def list_probes(pattern: str | None, target: Target, left_out: list[str] | None 
     """
 
     def of_kind(kind: AttachKind, wanted: _Pattern, binary: Binary) -> Iterator[Listed]:
-        if "note" in KINDS[kind].reads:
+        if KINDS[kind].has_notes:
             return _usdt(wanted, binary, True)
         return _functions(wanted, binary, target, left_out)
 
@@ -111,7 +111,7 @@ def list_lines(pattern: str | None, target: Target, left_out: list[str] | None =
     """The attach points of `list_probes`, a line each, many lines at a time. Raises `TracerError`."""
 
     def of_kind(kind: AttachKind, wanted: _Pattern, binary: Binary) -> Iterator[str]:
-        if "note" in KINDS[kind].reads:
+        if KINDS[kind].has_notes:
             return (f"{listed.probe}\n" for listed in _usdt(wanted, binary, False))
         return _function_lines(wanted, binary, target, left_out)
 
@@ -140,14 +140,13 @@ def of_sites(sites: Iterable[Site], points: Sequence[AttachPoint]) -> list[Liste
         named.setdefault(as_written(site, points[site.point]), []).append(site)
     found = []
     for text, own in sorted(named.items()):
-        fields, first = _fields(text), own[0]
-        provider = fields[-2] if first.kind == "usdt" else None
+        fields, first, kind = _fields(text), own[0], kind_of(own[0])
+        provider = fields[-2] if kind.has_notes else None
         places = [
-            ListedSite(each.address, each.offset, each.semaphore_address, each.args if each.kind == "usdt" else ())
+            ListedSite(each.address, each.offset, each.semaphore_address, each.args if kind.has_notes else ())
             for each in own if each.tail & 0xFF <= TailPlace.END
         ]  # fmt: skip
-        kind = "uretprobe" if first.kind == "ret" else first.kind
-        found.append(Listed(text, kind, first.path, provider, fields[-1], tuple(places)))
+        found.append(Listed(text, kind.name, first.path, provider, fields[-1], tuple(places)))
     return found
 
 
@@ -369,7 +368,7 @@ def as_written(site: Site, point: AttachPoint) -> str:
     if end is None:
         return site.probe  # the file has gone, or is that of a process
     path, name, offset = rest[:end], rest[end + 1 :], f"+{point.offset}" if point.offset else ""
-    if kind == "usdt":
+    if kind_of(site).has_notes:
         given = f"{point.provider}:"
         provider = given[:-1] if name.startswith(given) else name.partition(":")[0]
         name = f"{quoted(provider)}:{quoted(name[len(provider) + 1 :])}"

@@ -12,7 +12,7 @@ from tracer.host.maps import Picture
 from tracer.host.stat import facts_of, pids
 from tracer.kernel.trials.instructions import Spot, place_of
 from tracer.kernel.workers.set_again import Place, set_again
-from tracer.probes.site import Site, Target
+from tracer.probes.site import Site, Target, paths_of
 from tracer.resolve.sites.in_memory import State, states
 
 _FEW = 64
@@ -97,7 +97,7 @@ class Breakpoints:
         sites = sites[:_FEW]
         known = self._target.pictures_now()
         pictures = {each.pid: each for each in known}
-        uses = uses_of({site.path for site in sites}, known)
+        uses = uses_of(paths_of(sites), known)
         users = {pid for site in sites for pid in uses[site.path].own[:_FEW]}
         lacking = []
         for pid in sorted(users):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from tracer.errors import TracerError
 from tracer.opening import content
+from tracer.probes.registry import kind_of
 from tracer.probes.site import Site
 from tracer.resolve.elf.file import Elf
 
@@ -34,7 +35,7 @@ def other_libc(name: str, loaded: Sequence[str], site: Site) -> str | None:
 
 def _named(site: Site, path: str) -> str:
     """The attach point in another file."""
-    return f"{site.kind if site.kind != 'ret' else 'uretprobe'}:{path}:{site.probe.rpartition(':')[2]}"
+    return f"{kind_of(site).name}:{path}:{site.probe.rpartition(':')[2]}"
 
 
 def _is_32_bit(path: str) -> bool:

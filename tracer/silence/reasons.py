@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from tracer.errors import TracerError
 from tracer.host.file_users import Other, Uses, listed, uses_of
 from tracer.kernel.trials.instructions import Spot, place_of
+from tracer.probes.registry import kind_of
+from tracer.probes.site import paths_of
 from tracer.resolve.binary import Binaries
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def semaphore_values(every: Iterable[Site], target: Target) -> dict[Spot, list[t
     from tracer.kernel.workers.semaphores import Semaphore, values_of
 
     sites = [site for site in every if site.semaphore_address is not None][:_FEW]
-    uses = uses_of({site.path for site in sites}, target.pictures_now())
+    uses = uses_of(paths_of(sites), target.pictures_now())
     found: dict[Spot, list[tuple[int, list[int]]]] = {}
     for site in sites:
         file, address = site.identity, site.semaphore_address
@@ -101,13 +103,13 @@ class Reasons:
         unknown: list[Site] = []
         known: dict[str, list[Site]] = {}
         silent = {place_of(site) for site in unhit}
-        hit = {site.path for site in self._points[number].sites if place_of(site) not in silent}
+        hit = paths_of(site for site in self._points[number].sites if place_of(site) not in silent)
         until = time.monotonic() + _LONGEST_S
         with closing(Binaries()) as binaries:
             for site in unhit:
                 reason = self.unseen([site]) or (None if site.path in hit else self._elsewhere([site]))
                 reason = reason or self._of_semaphores([site])
-                if reason is None and site.kind != "usdt" and time.monotonic() < until:
+                if reason is None and not kind_of(site).has_notes and time.monotonic() < until:
                     reason = _code_at(site, binaries, all)
                 (unknown if reason is None else known.setdefault(reason, [])).append(site)
         return unknown, known
@@ -129,7 +131,7 @@ class Reasons:
 
     @cached_property
     def _uses(self) -> dict[str, Uses]:
-        paths = {site.path for point in self._points for site in point.sites}
+        paths = paths_of(site for point in self._points for site in point.sites)
         return uses_of(paths, self._target.pictures_now())
 
     @property
@@ -153,7 +155,7 @@ class Reasons:
 
     def _elsewhere(self, sites: Sequence[Site]) -> str | None:
         """The reason that nobody runs the files of some sites; None where somebody does, or did."""
-        target, paths = self._target, sorted({site.path for site in sites})
+        target, paths = self._target, sorted(paths_of(sites))
         if target.program is not None and not target.follow:
             absent = self._history is not None and not self._history.loaded(paths)
             if absent and self._history is not None:
@@ -200,7 +202,7 @@ class Reasons:
         """What the place is, if hits there are not to be expected."""
         from tracer.resolve.binary import Binaries
 
-        sites = [site for site in point.sites if site.kind != "usdt"]
+        sites = [site for site in point.sites if not kind_of(site).has_notes]
         if len(sites) > _FEW:
             return None
         said: list[str] = []
@@ -213,7 +215,7 @@ class Reasons:
 
 
 def _paths(point: Point) -> list[str]:
-    return sorted({site.path for site in point.sites})
+    return sorted(paths_of(point.sites))
 
 
 def _another(path: str, others: Sequence[Other]) -> str:
@@ -228,7 +230,12 @@ def _another(path: str, others: Sequence[Other]) -> str:
 
 
 def _is_entry(site: Site) -> bool:
-    return site.kind in ("uprobe", "uretprobe") and "+" not in site.probe.rpartition(":")[2]
+    return _in_function(site) and "+" not in site.probe.rpartition(":")[2]
+
+
+def _in_function(site: Site) -> bool:
+    """Whether the kernel's probe is where a function begins, or at a place named by one."""
+    return not site.is_at_return and not kind_of(site).has_notes
 
 
 def _code_at(site: Site, binaries: Binaries, choices: bool = True) -> str | None:
@@ -249,7 +256,7 @@ def _kind_of_code(site: Site, binaries: Binaries, choices: bool = True) -> str |
             " library pass through it"
         )
     name = site.probe.rpartition(":")[2].partition("+")[0]
-    for each in binary.symbols.named(name) if site.kind in ("uprobe", "uretprobe") and name else ():
+    for each in binary.symbols.named(name) if _in_function(site) and name else ():
         if each.ifunc and choices:
             held = binary.symbols.at(site.address)
             chosen = f"{held.name}, " if held is not None and held.address == site.address else ""

@@ -20,7 +20,7 @@ from tracer.kernel.trials.instructions import place_of
 from tracer.lang import typed
 from tracer.lang.walk import walk_clause
 from tracer.plan.points import Point, points
-from tracer.probes.site import TailPlace
+from tracer.probes.site import TailPlace, paths_of
 from tracer.render.notices import (
     BreakpointGone,
     CallsMissed,
@@ -226,7 +226,7 @@ class Silence:
 
     def _follows_returns(self, number: int) -> bool:
         """Whether the kernel follows its returns: it may have been called where some were not seen."""
-        return any(site.kind == "uretprobe" for site in self._sites(number))
+        return any(site.is_return_probe for site in self._sites(number))
 
     def _by_others(self, number: int) -> bool:
         """Whether all hits are in functions that tail calls may lead to, and nothing came there from the probed one."""
@@ -266,9 +266,9 @@ class Silence:
 
         if self._target.pids:
             return []
-        copied = copied_lately({site.path for site in self._plan.sites})
+        copied = copied_lately(paths_of(self._plan.sites))
         every = enumerate(self._of_probes() if copied else ())
-        return [at for at, point in every if at not in silent and any(site.path in copied for site in point.sites)]
+        return [at for at, point in every if at not in silent and not copied.isdisjoint(paths_of(point.sites))]
 
     def _to_look_at(self, numbers: Iterable[int]) -> list[Site]:
         """A few sites of each of these attach points, as far as there should be breakpoints."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from tracer.probes.site import paths_of
+
 if TYPE_CHECKING:
     from tracer.plan.points import Point
     from tracer.probes.site import Site
@@ -38,7 +40,7 @@ def _were(sites: int, total: int) -> str:
 
 
 def _names(point: Point, sites: Collection[Site]) -> str:
-    one_file = len({site.path for site in point.sites}) == 1
+    one_file = len(paths_of(point.sites)) == 1
     every = dict.fromkeys(site.shown.partition(":")[2].rpartition(":")[2] if one_file else site.shown for site in sites)
     rest = len(every) - _NAMED
     if rest <= 1:

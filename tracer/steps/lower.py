@@ -47,7 +47,7 @@ from tracer.steps.walk import defined
 def lower(program: typed.Program, clause: typed.Clause) -> Steps:
     """The steps of a clause. Pure."""
     ctx = Lowering(program, clause, _block)
-    ctx.attempts = clause.kind != "probe" and any(map(_can_end, clause.body))
+    ctx.attempts = not clause.kind.at_hits and any(map(_can_end, clause.body))
     for slot, type in enumerate(clause.slots):
         empty = _empty(type)
         if empty is not None:
@@ -59,7 +59,7 @@ def lower(program: typed.Program, clause: typed.Clause) -> Steps:
     _block(ctx, clause.body)
     steps = Steps((*ctx.first, *ctx.block), clause.slots, 0, ctx.names, tuple(ctx.asks))
     steps = simplified(steps, ctx.fixed, set(filter(None, map(defined, ctx.first))))
-    if clause.kind != "probe":
+    if not clause.kind.at_hits:
         return replace(steps, body=counted(steps.body, typed.LOCAL_LOOP_LIMIT, {}))
     rooms = {name: decl.most or program.config.max_map_keys for name, decl in program.maps.items()}
     return replace(steps, body=counted(steps.body, typed.LOOP_LIMIT, rooms))

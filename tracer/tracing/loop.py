@@ -166,8 +166,8 @@ class _Trace:
             self.attached = True
         self.maps = self.session.maps
         self.runtime = Runtime(self.maps, self.handle, self.loss, start_ns=self.runtime.start_ns)
-        self.end = self._user("end")
-        self.timers = [_Timer(entry) for entry in self._user("interval")]
+        self.end = self._user(lambda clause: clause.kind.last)
+        self.timers = [_Timer(entry) for entry in self._user(lambda clause: clause.period_ns > 0)]
         self.consumer.attached(probe_count(self.plan, self.session.left_out))
         if self.code is None and not self.controls.stop:
             on_attached(attached)
@@ -195,7 +195,7 @@ class _Trace:
         """Runs BEGIN before anything is attached: what it puts into maps is there at the first hit. What it shows waits
         for the attach, and so does what it does besides (system(), cat()).
         """
-        clauses = self._user("begin")
+        clauses = self._user(lambda clause: clause.kind.first)
         if clauses:
             self.run_handler(clauses)
             assert isinstance(self.maps, LocalMaps)
@@ -333,8 +333,8 @@ class _Trace:
             self.in_handler = False
             self.maps.end_handler()
 
-    def _user(self, kind: str) -> list[_Entry]:
-        clauses = [clause for clause in self.plan.user if clause.kind == kind]
+    def _user(self, of: Callable[[Clause], bool]) -> list[_Entry]:
+        clauses = [clause for clause in self.plan.user if of(clause)]
         if not clauses:
             return []
         from tracer.steps.python.compile import compile_clause
@@ -366,14 +366,14 @@ class _Timer:
 
 def probe_count(plan: Plan, left_out: Sequence[Site] = ()) -> int:
     """How many probes a user sees attached: each name once in each clause, however many sites it has."""
-    missing = {(site.identity, site.offset, site.kind) for site in left_out}
+    missing = {(site.place, site.kind) for site in left_out}
     return len(plan.user) + sum(
         len(
             {
                 site.probe
                 for variant in probe.variants
                 for site in variant.sites
-                if not missing or (site.identity, site.offset, site.kind) not in missing
+                if not missing or (site.place, site.kind) not in missing
             }
         )
         for probe in plan.probes

@@ -216,8 +216,9 @@ class Names:
         if target.pids:
             return
         from tracer.host.maps import users
+        from tracer.probes.site import files_of
 
-        for pid in users({site.identity.inode for site in plan.sites}):
+        for pid in users({inode for _, inode in files_of(plan.sites)}):
             if pid != os.getpid():
                 processes.remember(pid)
 

@@ -19,7 +19,7 @@ from tracer.host.polling import readable
 from tracer.lang.typed import UStack, USym
 from tracer.lang.walk import walk_clause
 from tracer.pipeline import open_session
-from tracer.probes.site import Target
+from tracer.probes.site import Target, files_of, paths_of
 from tracer.render.notices import (
     Attached,
     BeingWritten,
@@ -145,7 +145,7 @@ class Trace:
     def _refuse(self) -> None:
         """Raises `ProgramError` for programs that the probes could harm, or that would not meet them."""
         plan = self._plan
-        if any(os.path.basename(site.path).startswith(_COPYING) for site in plan.sites):
+        if any(os.path.basename(path).startswith(_COPYING) for path in paths_of(plan.sites)):
             from tracer.silence.copied_code import refuse_copied_code
 
             of_some = not self._request.follow and (self._processes is not None or self._argv is not None)
@@ -226,8 +226,7 @@ class Trace:
     def _take_leases(self) -> None:
         """A lease on each file that is to be probed, the moment before. Who is about to write it ends the trace."""
         assert self._leases is not None
-        sites = {id(site.identity): site for site in self._plan.sites}.values()
-        self._leases.take({(site.identity.device, site.identity.inode): site.path for site in sites}.values())
+        self._leases.take(files_of(self._plan.sites).values())
 
     # --- while it runs ---
 

@@ -47,7 +47,7 @@ def _expression(program: typed.Program, clause: typed.Clause, node: typed.Expr) 
         case typed.StrLit(type=StringType(size=size), value=value):
             assert len(value) + 1 == size and b"\0" not in value
         case typed.Arg():
-            assert clause.kind == "probe" and node.type == UINT64
+            assert clause.kind.at_hits and node.type == UINT64
         case typed.Var():
             assert node.type == clause.slots[node.slot]
         case typed.MapGet():
@@ -87,7 +87,7 @@ def _expression(program: typed.Program, clause: typed.Clause, node: typed.Expr) 
         case typed.TupleItem():
             assert isinstance(node.operand.type, TupleType) and node.operand.type.items[node.index] == node.type
         case typed.Load() | typed.Str() | typed.USym():
-            assert clause.kind == "probe" and node.address.type == UINT64
+            assert clause.kind.at_hits and node.address.type == UINT64
         case typed.Strftime():
             assert node.nanoseconds.type == UINT64
         case typed.Call(name="strncmp", args=(left, right, typed.IntLit(value=length))):
@@ -134,7 +134,7 @@ def _statement(program: typed.Program, clause: typed.Clause, node: typed.Stmt) -
             decl = program.maps[node.map]
             key = decl.key[0] if len(decl.key) == 1 else TupleType(decl.key)
             assert clause.slots[node.slot] == TupleType((key, INT64 if decl.kind == "count" else decl.value))
-            assert clause.kind != "probe"
+            assert not clause.kind.at_hits
         case typed.PrintValue():
             assert program.shapes[node.shape] == node.value.type
         case typed.Printf() | typed.Time():

@@ -74,7 +74,7 @@ def test_names_of_probes_split_variants_only_where_they_are_used() -> None:
 
 def test_begin_end_and_interval_are_no_probes() -> None:
     plan = lower(analysed(f"BEGIN {{ @ = 1; }} {ORDER} {{ @ = 2; }} interval:s:1 {{ @ = 3; }} END {{ @ = 4; }}"))
-    assert [clause.kind for clause in plan.user] == ["begin", "interval", "end"]
+    assert [clause.kind.name for clause in plan.user] == ["begin", "interval", "end"]
     assert len(plan.probes) == 1 and len(plan.sites) == 1
 
 

@@ -147,11 +147,11 @@ class _Expander:
     def uncalled(self) -> Iterator[ast.Clause]:
         """For each function without calls a clause that asks for the size of one: it is checked, and does nothing."""
         from tracer.lang.macros.functions import block_of
-        from tracer.probes.model import AttachPoint
+        from tracer.probes.timers import BEGIN
 
         for name, function in self.functions.items():
             if name not in self.called:
-                point = AttachPoint("begin", "BEGIN", function.head)
+                point = BEGIN.build("BEGIN", [], function.head)
                 try:
                     block = block_of(function, [None] * len(function.params), next(self.numbers))
                 except Fault as fault:

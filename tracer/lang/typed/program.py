@@ -8,6 +8,7 @@ from tracer.dataclass import dataclass, field
 from tracer.errors import Diagnostic, Source, Span
 from tracer.lang.typed.expressions import Expr, Stmt
 from tracer.lang.types import Type
+from tracer.probes.model import ClauseKind
 from tracer.probes.site import Site
 
 OutputKind = Literal["errorf", "warnf", "debugf", "cat", "system", "join"]
@@ -51,13 +52,13 @@ class MapDecl:
 class Clause:
     """`probe, probe /predicate/ { body }`.
 
-    `kind`: "begin", "end", "interval" (every `period_ns`) run in user space and have no sites; "probe" runs at `sites`,
-    which may mix usdt, uprobe and uretprobe. `slots` are the types of the scratch variables. `names` are the attach
+    `kind` says when it runs: at hits of its `sites`, which may mix usdt, uprobe and uretprobe, or in user space without
+    any, every `period_ns` where that is not 0. `slots` are the types of the scratch variables. `names` are the attach
     points as written, `spans` where they stand.
     """
 
     id: int
-    kind: Literal["begin", "end", "interval", "probe"]
+    kind: ClauseKind
     names: tuple[str, ...]
     predicate: Expr | None
     body: tuple[Stmt, ...]

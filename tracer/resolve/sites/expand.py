@@ -45,7 +45,7 @@ def expand(
     then, as with "ignore", a clause may have no sites. `unsafe_returns`: see `returns.plan_return`. `filtered`: on this
     kernel return probes end programs with a seccomp filter. Raises `ProgramError` with all faults.
     """
-    timers = [point for clause in program.clauses for point in clause.points if not KINDS[point.kind].sites]
+    timers = [point for clause in program.clauses for point in clause.points if not KINDS[point.kind].clause.at_hits]
     left = SiteLimit(limit, limit - len(timers))
     if left.left < 0:
         what = f"{len(timers)} probes, more than max_probes ({limit})"
@@ -65,7 +65,7 @@ def expand(
         for index, clause in enumerate(program.clauses):
             sites: list[Site] = []
             offsets: set[int] = set()
-            points = (point for point in clause.points if KINDS[point.kind].sites)
+            points = (point for point in clause.points if KINDS[point.kind].clause.at_hits)
             for number, point in enumerate(points):
                 left_out: list[str] = []
                 try:
@@ -149,9 +149,9 @@ def _each_once(sites: list[Site]) -> list[Site]:
     places.
     """
     meant = Counter(site.point for site in sites)
-    found: dict[tuple[str, int, int, int, str], Site] = {}
+    found: dict[object, Site] = {}
     for site in sites:
-        key = (site.kind, site.identity.device, site.identity.inode, site.offset, site.probe)
+        key = (site.kind, site.place, site.probe)
         if meant[found.setdefault(key, site).point] > meant[site.point]:
             found[key] = site
     return list(found.values())
@@ -338,7 +338,7 @@ def _near(point: AttachPoint, found: Sequence[Found], files: _Files) -> str | No
         return None
     for each in found:
         if name in (os.path.basename(each.shown), each.shown):
-            what = "PROVIDER:NAME" if "note" in KINDS[point.kind].reads else "FUNCTION"
+            what = "PROVIDER:NAME" if KINDS[point.kind].has_notes else "FUNCTION"
             return f"that is a file: write {point.kind}:{name}:{what}"
     known: dict[str, None] = {}
     for each in found:
@@ -351,7 +351,7 @@ def _near(point: AttachPoint, found: Sequence[Found], files: _Files) -> str | No
 
 def _names(point: AttachPoint, binary: Binary) -> Iterable[str]:
     """The names in a file among which the attach point's would be."""
-    if "note" in KINDS[point.kind].reads:
+    if KINDS[point.kind].has_notes:
         return [each.name for each in binary.usdt if point.provider in (None, "*", each.provider)]
     from tracer.resolve.functions.lookup import names_to_suggest
 

@@ -44,7 +44,7 @@ def joined(sites: _Sites) -> dict[int, tuple[Site, ...]]:
     for each in sites.values():
         for site in each:
             if site.semaphore is not None:
-                first.setdefault(_place(site), site)
+                first.setdefault(site.place, site)
     return {index: tuple([_with_semaphore(site, first) for site in each]) for index, each in sites.items()}
 
 
@@ -52,12 +52,13 @@ def told_apart(clauses: Sequence[Clause], sites: _Sites) -> list[Diagnostic]:
     """The warnings about functions of different names whose hits are those of one place: each pair once."""
     here: dict[tuple[_Place, str, int], list[_Named]] = {}
     for index, each in sites.items():
-        points = [point for point in clauses[index].points if KINDS[point.kind].sites]
+        points = [point for point in clauses[index].points if KINDS[point.kind].clause.at_hits]
+        by_function = [point.name is not None and not KINDS[point.kind].has_notes for point in points]
         for site in each:
-            point = points[site.point]
-            if point.name is not None and site.kind != "usdt":
+            if by_function[site.point]:
+                point = points[site.point]
                 # A return that tail calls lead to is told by the function whose call it was.
-                key = _place(site), point.kind, site.tail >> 8
+                key = site.place, point.kind, site.tail >> 8
                 here.setdefault(key, []).append(_Named(site.function, index, point, site.path))
     found: dict[tuple[str, str], Diagnostic] = {}
     for named in here.values():
@@ -68,12 +69,8 @@ def told_apart(clauses: Sequence[Clause], sites: _Sites) -> list[Diagnostic]:
     return list(found.values())
 
 
-def _place(site: Site) -> _Place:
-    return site.identity.device, site.identity.inode, site.offset
-
-
 def _with_semaphore(site: Site, first: Mapping[_Place, Site]) -> Site:
-    of = first.get(_place(site))
+    of = first.get(site.place)
     if of is None or of.semaphore == site.semaphore:
         return site
     return replace(site, semaphore=of.semaphore, semaphore_address=of.semaphore_address)

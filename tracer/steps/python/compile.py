@@ -57,7 +57,7 @@ def compile_clause(
     `printer` may know more than a hit does: tests read memory at computed addresses.
     """
     made = _printer(program, clause, steps, variant, runtime, printer)
-    source = made.source(clause.kind in ("probe", "interval"))
+    source = made.source(clause.kind.repeats)
     namespace: dict[str, object] = {}
     # The whole text is generated: digits and made-up names.
     exec(_code(source, f"<clause {clause.id}>"), {"__builtins__": _BUILTINS}, namespace)
@@ -80,7 +80,7 @@ def made_later(make: Callable[[], Compiled]) -> Compiled:
 
 def source_of(program: Program, clause: Clause, steps: Steps, variant: Placed | None, runtime: Runtime) -> str:
     """The Python source of a clause, for people and tests."""
-    return _printer(program, clause, steps, variant, runtime, None).source(clause.kind in ("probe", "interval"))
+    return _printer(program, clause, steps, variant, runtime, None).source(clause.kind.repeats)
 
 
 @lru_cache(maxsize=64)
@@ -105,9 +105,9 @@ def _printer(
 
     def always(source: Source) -> bool:
         if isinstance(source, BuiltIn):
-            return source.name in _ALWAYS_KNOWN and clause.kind != "probe"
+            return source.name in _ALWAYS_KNOWN and not clause.kind.at_hits
         if isinstance(source, Argument) and variant is not None and source.index in variant.args:
             return isinstance(variant.args[source.index].operand, (Reg, Const))
         return False
 
-    return (printer or PythonSteps)(program, steps, runtime, text, always, clause.kind == "probe")
+    return (printer or PythonSteps)(program, steps, runtime, text, always, clause.kind.at_hits)

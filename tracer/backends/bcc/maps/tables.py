@@ -179,7 +179,7 @@ def _uses(plan: Plan) -> dict[str, set[str]]:
                 case Update():
                     uses[step.map].add("touched")
     for clause in plan.user:
-        for step in walk(plan.steps[clause.id].body) if clause.kind != "end" else ():
+        for step in walk(plan.steps[clause.id].body) if not clause.kind.last else ():
             if isinstance(step, Empty | MapDelete):
                 uses[step.map].add("user clears" if isinstance(step, Empty) else "user deletes")
     return uses

@@ -64,7 +64,7 @@ def counted(steps: Steps, bare: Set[str], filter: Filter | None, uses: Uses) -> 
 
 def needed_by_intervals(plan: Plan, maps: frozenset[str]) -> bool:
     """Whether an interval looks at one of these maps, or can end the trace: hits until then count."""
-    intervals = (plan.steps[clause.id] for clause in plan.user if clause.kind == "interval")
+    intervals = (plan.steps[clause.id] for clause in plan.user if clause.period_ns)
     return any(
         isinstance(step, Exit) or getattr(step, "map", None) in maps for steps in intervals for step in walk(steps.body)
     )

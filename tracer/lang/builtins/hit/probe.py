@@ -11,7 +11,6 @@ from tracer.lang.fold import string
 from tracer.lang.types import BOOL, INT64, UINT64, FloatType, IntType, PointerType, StringType, Type, operations
 from tracer.lang.types.combine import NOTED
 from tracer.probes.arch import native
-from tracer.probes.timers import interval_count
 
 if TYPE_CHECKING:
     from tracer.lang.scope.context import Context
@@ -22,16 +21,9 @@ _FEW = 16
 RETURN_HINT = "keep it from a uprobe on the same function: @a[tid] = arg0; the value that is returned is retval"
 
 
-def _own_name(kind: str, text: str, period_ns: int) -> str:
-    """How bpftrace spells BEGIN, END and intervals, however they were written."""
-    if kind != "interval":
-        return kind
-    unit, colon, count = text.partition(":")[2].partition(":")
-    return f"interval:{unit}:{interval_count(count)}" if colon else f"interval:us:{period_ns // 1000}"
-
-
 def _probe(context: Context) -> Type:
-    points = [_own_name(point.kind, point.text, point.period_ns) for point in context.unit.points]
+    kind = context.unit.kind
+    points = [kind.called(point.text, point.period_ns) or point.kind for point in context.unit.points]
     names = [site.probe for site in context.unit.sites] or points
     return StringType(max(len(text.encode("utf-8", "surrogateescape")) for text in names) + 1)
 
@@ -102,10 +94,10 @@ def _no_argument(context: Context, name: str, count: int, span: Span) -> None:
 
 
 def _text(ctx: Lowering[V], node: typed.Builtin) -> V:
-    if ctx.clause.kind == "probe":
+    if ctx.clause.kind.at_hits:
         return ctx.site_text(node.name, node.type)
     clause = ctx.clause
-    text = _own_name(clause.kind, clause.names[0], clause.period_ns) if node.name == "probe" and clause.names else ""
+    text = clause.kind.called(clause.names[0], clause.period_ns) if node.name == "probe" and clause.names else ""
     return ctx.constant(text.encode("utf-8", "surrogateescape"), node.type)
 
 
@@ -113,7 +105,7 @@ def _probe_type(ctx: Lowering[V], node: typed.Builtin) -> V:
     """The part of the probe's name before the first colon."""
     kinds = tuple(dict.fromkeys(site.kind for site in ctx.clause.sites))
     if not kinds:
-        return ctx.constant(b"interval" if ctx.clause.kind == "interval" else b"special", node.type)
+        return ctx.constant(ctx.clause.kind.type.encode(), node.type)
     whole = ctx.site_text("probe", StringType(max(len(site.probe.encode()) for site in ctx.clause.sites) + 1))
     chosen = ctx.constant(kinds[-1].encode(), node.type)
     for kind in kinds[:-1]:

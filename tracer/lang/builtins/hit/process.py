@@ -101,7 +101,7 @@ def _in_namespace(call: Call) -> typed.Expr | None:
         from tracer.host.first_namespace import in_first_pid_namespace
 
         if in_first_pid_namespace() is False:
-            if call.context.unit.kind == "probe":
+            if call.context.unit.kind.at_hits:
                 return typed.Call(SMALL, call.span, call.name, ())
             message = f"tracer's own {call.name}(init) is not known in this container"
             call.error(message, call.span, f"{call.name} is the number that it has here")

@@ -13,6 +13,7 @@ from tracer.lang.syntax import ast
 from tracer.lang.types import UINT64, IntType, PointerType, StructType, TupleType, Type, is_block, memory_size
 from tracer.lang.types.combine import a_type
 from tracer.lang.types.outside import Parameter
+from tracer.probes.registry import kind_of
 from tracer.probes.site import STACK_POINTER
 
 _NUMBERED = "arg0, arg1, … are there without debug information"
@@ -92,7 +93,7 @@ def _parameters(ctx: Context, span: Span) -> tuple[Parameter, ...] | None:
     if unit.returns_only:
         ctx.error("args is not known when the function returns", span, RETURN_HINT.replace("arg0", "args.name"))
         return None
-    sites = [site for site in unit.sites if site.kind == "uprobe"]
+    sites = [site for site in unit.sites if kind_of(site).enters]
     if not sites or len(sites) < len(unit.sites) or ctx.types.outside is None:
         where = "is known only where a function is entered" if unit.sites else "needs a function, and there is none"
         ctx.error(f"args {where}", span, "args is for uprobes; a USDT probe has arg0, arg1, …")
