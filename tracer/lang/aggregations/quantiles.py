@@ -127,7 +127,7 @@ AGGREGATIONS = (
             Argument("percentage", "a percentage of quantiles()"),
         ),
         None, "how many n, their quantiles (50, 90, 99 and 99.9 % where none are named) and the greatest; within 1/64",
-        "@ = quantiles(arg0);", "set of quantiles", 1, variadic=True,
+        "@ = quantiles(arg0);", "set of quantiles", 1, variadic=True, ours=True,
         kept=PEAKS, buckets=_BUCKETS, parameters=_parameters, constants="percentages", update=_update, zero=dict,
         outer=_outer, merge=_merge,
         rank=lambda held: sum(count for count, _ in held.values()), parts=_shown, json=b"quantiles", single=False,
