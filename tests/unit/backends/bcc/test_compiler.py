@@ -15,7 +15,7 @@ import pytest
 from tests.unit.backends.bcc.plans import plan_of, probe
 from tracer.backends.bcc.attach.loader import link
 from tracer.backends.bcc.codegen.generate import generate
-from tracer.backends.bcc.compile import child, compiler, loops
+from tracer.backends.bcc.compile import child, compiler
 from tracer.backends.bcc.compile.bpf_programs import bpf_programs
 from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.compile.headers import with_headers
@@ -90,7 +90,7 @@ def test_another_binding_headers_or_machine_is_another_program(
 
 @pytest.mark.parametrize(
     ("module", "attribute"),
-    [(compiler, "_CHILD"), (compiler, "_HEADERS"), (compiler, "__file__"), (loops, "__file__")],
+    [(compiler, "_CHILD"), (compiler, "_HEADERS"), (compiler, "__file__"), (compiler, "_LOOPS")],
 )
 def test_another_way_to_compile_is_another_program(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, attribute: str
