@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.harness.cli import target, tracing
 from tests.harness.loaded import Loaded, loaded
 from tests.unit.test_start import HEAVY
 from tracer.resolve.sites import site_cache
@@ -38,8 +40,6 @@ def warm(
 
 
 def _now_ns() -> int:
-    import time
-
     time.sleep(0.05)
     return time.time_ns()
 
@@ -68,6 +68,22 @@ def test_a_program_that_is_known_starts_no_compiler_and_maps_none(backend: str, 
     assert warm.started == ("os.fork", "os.fork")
     large = ("libbcc", "LLVM", "clang", "libcrypto", "capstone")
     assert [path for path in warm.maps if any(name in path for name in large)] == []
+
+
+def test_the_process_that_removes_probes_keeps_little_of_its_own(
+    backend: str, place: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """It is a copy of tracer, and each page that tracer changes afterwards is its alone: 8,160 kB on bcc, where it was
+    started before the program was loaded, 6,830 since.
+    """
+    path = place("hot")
+    words = ("--backend", backend, "-e", f"uprobe:{path}:spin {{ @ = count(); }}", "-p")
+    with target(path, 600) as process, tracing(tmp_path, *words, str(process.pid)) as running:
+        children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+        (undo,) = [each for each in children if Path(f"/proc/{each}/comm").read_text() == "uprobe-undo\n"]
+        time.sleep(0.5)  # for what is looked at in the first tenth of a second
+        facts = Path(f"/proc/{undo}/smaps_rollup").read_text().splitlines()
+        assert next(int(line.split()[1]) for line in facts if line.startswith("Private_Dirty:")) < 7_600, facts
 
 
 def test_a_warm_count_takes_a_quarter_of_the_memory_that_loading_a_compiler_takes(warm: Loaded) -> None:

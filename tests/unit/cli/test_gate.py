@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,10 @@ SOURCES = {
     "x86_64": """
         .intel_syntax noprefix
         push rbp; mov ebx, edi; mov r12d, esi; mov r13, rdx; mov r14, rcx; mov r15, r8
+        next: mov rdi, [r9]; test rdi, rdi; jz given
+        mov rsi, [r9 + 8]; mov edx, 4; mov eax, 28; syscall             # madvise: MADV_DONTNEED
+        add r9, 16; jmp next
+        given:
         mov eax, 1; mov edi, r12d; mov rsi, rsp; mov edx, 1; syscall    # write: it waits
         test rax, rax; js failed
         xor eax, eax; mov edi, ebx; mov rsi, rsp; mov edx, 1; syscall   # read: may it exec?
@@ -32,6 +37,9 @@ SOURCES = {
     """,
     "aarch64": """
         mov w19, w0; mov w20, w1; mov x21, x2; mov x22, x3; mov x23, x4; sub sp, sp, #16
+        next: ldp x0, x1, [x5], #16; cbz x0, given
+        mov x2, #4; mov x8, #233; svc #0; b next
+        given:
         mov x8, #64; mov w0, w20; mov x1, sp; mov x2, #1; svc #0
         tbnz x0, #63, failed
         mov x8, #63; mov w0, w19; mov x1, sp; mov x2, #1; svc #0
@@ -94,6 +102,35 @@ def test_a_gate_that_cannot_read_its_order_says_why() -> None:
     assert os.read(answer, 64)[1:] == (-errno.EBADF).to_bytes(8, sys.byteorder, signed=True)
     os.close(answer)
     os.close(report)
+
+
+def test_a_child_that_waits_has_given_back_the_memory_of_the_interpreter() -> None:
+    with Child(["/bin/true"]) as child:
+        child.wait()
+        facts = Path(f"/proc/{child.pid}/smaps_rollup").read_text().splitlines()
+        own_kb = next(int(line.split()[1]) for line in facts if line.startswith("Anonymous:"))
+        assert own_kb < 4_000  # ours is many times that, and each page that we change would be kept for it
+        child.start()
+        while not child.ended():
+            pass
+    assert child.failure() is None
+
+
+def test_a_command_of_a_thread_runs_too() -> None:
+    """The stack of a thread lies where the interpreter's memory does."""
+    ended: list[str | None] = []
+
+    def run() -> None:
+        with Child(["/bin/sh", "-c", "exit 4"]) as child:
+            child.start()
+            while not child.ended():
+                pass
+        ended.append(child.failure())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert ended == ["/bin/sh ended with status 4"]
 
 
 def test_the_command_has_our_words_and_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import repeat
 from typing import TYPE_CHECKING
 
@@ -75,12 +75,20 @@ class Attachments:
         self._files: dict[tuple[str, FileIdentity], int] = {}
         self._shared: SharedEvents | None = None
         self._anchors: list[Anchors] = []
-        self._watcher = Watcher()
+
+    @cached_property
+    def _watcher(self) -> Watcher:
+        """Started when it is needed first: what this process changes afterwards is copied for it."""
+        return Watcher()
+
+    @property
+    def _has_watcher(self) -> bool:
+        return "_watcher" in self.__dict__
 
     @property
     def left(self) -> str | None:
         """See `backends.base.Session`."""
-        return self._watcher.left
+        return self._watcher.left if self._has_watcher else None
 
     def attach(
         self, plan: Plan, programs: dict[tuple[int, int], int], texts: SiteTexts, noted: dict[int, range],
@@ -150,6 +158,8 @@ class Attachments:
 
     def detach(self) -> None:
         """Closes links and events: no program runs afterwards. Where the kernel takes long, `close` waits for it."""
+        if not self._has_watcher:
+            return
         held, self._descriptors = self._descriptors, []
         self._watcher.patience_s = AT_ONCE_S
         self._close(held)
@@ -166,6 +176,8 @@ class Attachments:
 
     def close(self) -> None:
         """Detaches, and waits until the watcher has ended."""
+        if not self._has_watcher:
+            return
         self.detach()
         self._watcher.settle()
         self._leave()

@@ -52,12 +52,14 @@ class Ring:
         self._size = size
         page = mmap.PAGESIZE
         self._consumer_map = mmap.mmap(fd, page)
+        self._consumer_map.madvise(mmap.MADV_DONTFORK)  # a mapping in another process would keep the ring
         try:
             self._data_map = mmap.mmap(fd, page + 2 * size, prot=mmap.PROT_READ, offset=page)
         except OSError as error:
             self._consumer_map.close()
             error.call = "mmap of the ring of events"  # type: ignore[attr-defined]
             raise
+        self._data_map.madvise(mmap.MADV_DONTFORK)
         self._consumer = memoryview(self._consumer_map).cast("Q")
         self._data = memoryview(self._data_map)
         self._producer = self._data[:8].cast("Q")

@@ -25,6 +25,7 @@ class Control:
     def __init__(self, fd: int, generations: int, lengths: int, records: int, marks: int, noted: int = 0) -> None:
         size = control_size(generations, lengths, records, marks, noted)
         self._map = mmap.mmap(fd, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
+        self._map.madvise(mmap.MADV_DONTFORK)  # a mapping in another process would keep the kernel's map
         # As native words: each access is one load or store, never a torn one.
         self._words = memoryview(self._map).cast("Q")
         self._generations = _FIRST
