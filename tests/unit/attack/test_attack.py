@@ -15,7 +15,10 @@ from scripts.attack.calls import ERRORS, number_of, numbers
 from scripts.attack.faults import Fault, every, spread, summary
 from scripts.attack.trial import CONFIGS
 from scripts.attack.verdict import Seen, judge
+from scripts.attack.verify import files
+from scripts.attack.verify import summary as readers
 from tests.harness.cli import ROOT
+from tracer.verify.findings import Part
 
 COUNTS = {str(config): {"openat": 500, "setsid": 1, "write": 3, "getpid": 9} for config in CONFIGS}
 
@@ -127,3 +130,24 @@ def test_each_attack_has_its_place_in_the_docs() -> None:
     commands = {path.name for path in (ROOT / "scripts" / "attack").iterdir() if path.is_symlink()}
     marks = re.findall(r"<!-- attack (\w+) -->\n", (ROOT / "docs" / "reliability.md").read_text())
     assert set(marks) == commands and len(marks) == len(commands)
+
+
+def test_each_elf_file_is_compared_once(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"\x7fELF and more")
+    (tmp_path / "text").write_text("no ELF")
+    (tmp_path / "same").hardlink_to(tmp_path / "a")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    assert list(files([str(tmp_path), str(tmp_path)])) == [str(tmp_path / "a")]
+
+
+def test_the_table_of_the_readers_counts_what_was_compared_what_differs_and_why_not() -> None:
+    one = [Part("sections", 30, (), 0, (("not UTF-8", 2),), "", ""), Part("symbols", 5, ("a line",), 3, (), "", "cut")]
+    other = [Part("sections", 4, (), 0, (), "", ""), Part("symbols", 1, (), 0, (), "", "")]
+    table = readers({"/a": one, "/b": other, "/c": "32-bit ELF files are not supported"}, 9, 12.3)
+    assert table.splitlines()[2:] == [
+        "| files of this machine, tried, in seconds | 9, 3, 12 |",
+        "| no file for tracer: 32-bit ELF files are not supported | 1 |",
+        "| sections: compared, different, files whose time ended first | 34, 0, 0 |",
+        "| symbols: compared, different, files whose time ended first | 6, 4, 1 |",
+        "| not compared: a name is not UTF-8: pyelftools has U+FFFD there, ours escapes of the bytes | 2 |",
+    ]
