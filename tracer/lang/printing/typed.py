@@ -39,7 +39,7 @@ def _map(decl: typed.MapDecl) -> str:
 
 def _clause(program: typed.Program, clause: typed.Clause) -> Iterator[str]:
     period = f" every {clause.period_ns}ns" if clause.period_ns else ""
-    yield f"clause {clause.id} {clause.kind}{period}: {', '.join(clause.names)}"
+    yield f"clause {clause.id} {clause.kind.name}{period}: {', '.join(clause.names)}"
     for site in clause.sites:
         yield f"{INDENT}site {site.kind} {site.probe} at {site.offset:#x}"
     for slot, type in enumerate(clause.slots):
