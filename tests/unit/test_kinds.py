@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tracer.probes.registry import KINDS, KINDS_OF_SITES
+from tracer.probes.site import Site
 
 ROOT = Path(__file__).parents[2]
 HOMES = ("tracer/probes/", "tracer/backends/bcc/attach/", "tracer/backends/ftrace/attach/")
 """Where a kind may know itself: its object, and its attacher in a backend."""
+
+_SITES: list[type] = [Site, *Site.__subclasses__()]
+SORTS = frozenset(each.__name__ for each in _SITES)
 
 LEXERS = ("tracer/lang/syntax/", "tracer/lang/printing/layout.py")
 """Where a token has a kind too, and "end" is one."""
@@ -33,6 +37,9 @@ def comparisons(source: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
             case ast.Dict(keys=keys):
                 yield from ((node.lineno, name) for key in keys if key for name in {*_names(key)} & (NAMES - OTHERS))
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, classes]):
+                names = {each.id for each in ast.walk(classes) if isinstance(each, ast.Name)}
+                yield from ((node.lineno, name) for name in names & SORTS)
             case ast.Call(func=ast.Attribute(attr="startswith" | "removeprefix"), args=[ast.Constant(value=str(text))]):
                 yield from ((node.lineno, text) for name in NAMES if text.startswith(f"{name}:"))
 
@@ -68,6 +75,7 @@ def test_the_walk_sees_each_way_of_asking_for_a_kind() -> None:
         'x = {"uprobe": 1}[site.kind]',
         'match kind:\n    case "uretprobe": pass',
         'site.probe.startswith("usdt:")',
+        'isinstance(site, Site | Other)',
     )
     assert [way for way in ways if not list(comparisons(way))] == []
     assert list(comparisons('name == "probe" or self.text == "end" or replace(site, kind="usdt")')) == []

@@ -62,7 +62,7 @@ def _by_place(plan: Plan) -> list[tuple[Site, _Clauses]]:
     for probe in plan.probes:
         for variant in probe.variants:
             for site in variant.sites:
-                key = (site.identity.device, site.identity.inode, site.offset, site.is_return_probe)
+                key = site.place, site.is_return_probe
                 _, clauses = found.setdefault(key, (site, []))
                 clauses.append((probe.clause, variant, numbers[probe.clause.id] + site.point))
     return list(found.values())
