@@ -102,7 +102,7 @@ class Attachments:
         """
         try:
             sites = plan.sites
-            for file in _files(sites):
+            for file in [(site.path, site.identity) for site in {id(site.identity): site for site in sites}.values()]:
                 if file not in self._files:
                     self._files[file] = open_verified(*file)
             self.left_out = unprobable(plan, self._watcher, stop)
@@ -125,7 +125,7 @@ class Attachments:
                     for pid in (self._pids or (None,)) if number not in shared else ():
                         self._sites(program, point, marked, probe.clause, stop, pid)
                 except _Refused as error:
-                    raise _said(probe, plan, error) from error
+                    raise error.under(probe, plan) from error
                 attached[probe.clause.id] = attached.get(probe.clause.id, False) or before < len(self._descriptors)
             if self._shared is not None:
                 self._shared.attached()
@@ -133,7 +133,7 @@ class Attachments:
             for probe in plan.probes:
                 if not attached[probe.clause.id]:
                     every = [site for variant in probe.variants for site in variant.sites]
-                    raise _said(probe, plan, _Refused(OSError(NOT_PROBED[0], ""), every))
+                    raise _Refused(OSError(NOT_PROBED[0], ""), every).under(probe, plan)
             for anchors in self._anchors:
                 anchors.attached(self.left_out, self._points)
         except Stopped:
@@ -334,15 +334,6 @@ class Attachments:
         return uprobe_call(file, site.offset, pid=pid, semaphore=site.semaphore or 0, returns=returns)
 
 
-def _files(sites: Sequence[Site]) -> Iterator[tuple[str, FileIdentity]]:
-    """The files of the sites, each as often as it follows another."""
-    latest: Site | None = None
-    for site in sites:
-        if latest is None or site.identity is not latest.identity or site.path != latest.path:
-            latest = site
-            yield site.path, site.identity
-
-
 def _path(file: int) -> bytes:
     """Not the file's name: another file may have it by now."""
     return b"/proc/self/fd/%d" % file
@@ -378,9 +369,7 @@ def _counting(plan: Plan, programs: dict[tuple[int, int], int], left_out: Collec
 def _by_program(
     probe: ProbePlan, first: int, programs: dict[tuple[int, int], int], texts: SiteTexts, noted: dict[int, range]
 ) -> dict[tuple[int, int], list[_Marked]]:
-    """The sites of each program of a clause, which may serve many variants, with the number of its attach point;
-    `first` is the number of the clause's first one.
-    """
+    """The sites of each program of a clause, which may serve many variants; `first` numbers its first attach point."""
     texts_of = texts.cookies
     found: dict[tuple[int, int], list[_Marked]] = {}
     own = [iter(noted.get(first + point, repeat(0))) for point in range(len(probe.clause.names))]
@@ -404,8 +393,7 @@ class _Refused(Exception):
         super().__init__(error, sites)
         self.error, self.sites = error, sites
 
+    def under(self, probe: ProbePlan, plan: Plan) -> TracerError:
+        from tracer.backends.bcc.attach.refused import under
 
-def _said(probe: ProbePlan, plan: Plan, refused: _Refused) -> TracerError:
-    from tracer.backends.bcc.attach.refused import under
-
-    return under(probe, plan, refused.error, refused.sites)
+        return under(probe, plan, self.error, self.sites)
