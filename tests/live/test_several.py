@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,13 @@ pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
 Place = Callable[[str], Path]
 Process = subprocess.Popen[bytes]
 
+_numbers = count(1)
+
 
 @pytest.fixture
 def path(place: Place, tmp_path: Path) -> Path:
     """A program under a name of its own, which is longer than the kernel keeps of one."""
-    path = tmp_path / f"some-of-several-{os.getpid()}"
+    path = tmp_path / f"{os.getpid()}-{next(_numbers)}-of-several"
     shutil.copy(place("family"), path)
     return path
 

@@ -89,6 +89,7 @@ EXCEPTIONS: dict[str, set[tuple[str, str]]] = {
         ("kernel/perf.py", "mmap.mmap(self.fd)"),
         ("kernel/trials/hit_cost.py", "mmap.mmap(event)"),
         ("kernel/workers/copier.py", "mmap.mmap(-1)"),
+        ("target/gate.py", "mmap.mmap(-1)"),
         ("resolve/files/paths.py", "os.fdopen(opened(archive))"),
         ("verify/files.py", "os.fdopen(opened(path))"),
         ("resolve/files/paths.py", "zipfile.ZipFile(file)"),

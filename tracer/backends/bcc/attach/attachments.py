@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from itertools import repeat
 from typing import TYPE_CHECKING
 
 from tracer.backends.bcc.attach.anchors import SITES_A_LINK, Anchors
-from tracer.backends.bcc.attach.loader import CALLS, RETURNS
+from tracer.backends.bcc.attach.loader import CALLS
 from tracer.backends.bcc.codegen.sites.hit_marks import cookie
 from tracer.backends.bcc.codegen.sites.text import SiteTexts
 from tracer.backends.precheck import check_alone, unprobable
@@ -109,7 +109,9 @@ class Attachments:
             self._watcher.mind(sites, self._pids)
             jobs = _jobs(plan, programs, texts, noted, self.left_out)
             if CALLS in programs:
-                jobs += _counting(plan, programs, self.left_out)
+                from tracer.backends.bcc.attach.call_counters import counting
+
+                jobs += counting(plan, programs, self.left_out)
             shared = {} if self._multi else self._share(jobs, plan, stop)
             if not self._multi:
                 alone = sum(len(sites) for number, (*_, sites) in enumerate(jobs) if number not in shared)
@@ -355,17 +357,6 @@ def _jobs(
     ]
 
 
-def _counting(plan: Plan, programs: dict[tuple[int, int], int], left_out: Collection[Spot]) -> Iterator[_Job]:
-    """The counters of returns, then those of calls: so a call in between is not counted as missed."""
-    from tracer.backends.nested_returns import counted
-
-    for probe, calls, returns in counted(plan, left_out):
-        for key, sites in ((RETURNS, returns), (CALLS, calls)):
-            if key not in programs:
-                continue
-            yield probe, programs[key], key[1], [(site, 0) for site in sites]
-
-
 def _by_program(
     probe: ProbePlan, first: int, programs: dict[tuple[int, int], int], texts: SiteTexts, noted: dict[int, range]
 ) -> dict[tuple[int, int], list[_Marked]]:
@@ -387,13 +378,9 @@ def _by_program(
 
 
 class _Refused(Exception):
-    """The kernel does not attach to some sites."""
-
-    def __init__(self, error: OSError, sites: Sequence[Site]) -> None:
-        super().__init__(error, sites)
-        self.error, self.sites = error, sites
+    """The kernel does not attach to some sites: its error, and these."""
 
     def under(self, probe: ProbePlan, plan: Plan) -> TracerError:
         from tracer.backends.bcc.attach.refused import under
 
-        return under(probe, plan, self.error, self.sites)
+        return under(probe, plan, *self.args)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection, Iterator, Mapping
 
 from tracer.backends.bcc.attach.loader import CALLS, HITS, RETURNS, Loaded, first_counter
 from tracer.backends.nested_returns import counted, is_once
 from tracer.kernel import bpf
-from tracer.plan.model import Plan
+from tracer.kernel.trials.instructions import Spot
+from tracer.plan.model import Plan, ProbePlan
 from tracer.plan.points import points
+from tracer.probes.site import Site
 
 _INSTRUCTION = struct.Struct("=BBhi")
 
@@ -44,3 +47,15 @@ def _counter(map: int, index: int, multi: bool) -> int:
         (0x95, 0, 0, 0),  # exit
     )
     return bpf.program_load(b"".join(_INSTRUCTION.pack(*each) for each in code), "count_nested", multi=multi)
+
+
+def counting(
+    plan: Plan, programs: Mapping[tuple[int, int], int], left_out: Collection[Spot]
+) -> Iterator[tuple[ProbePlan, int, int, list[tuple[Site, int]]]]:
+    """The jobs of `attachments` that count returns, then those for calls: so a call in between is not counted as
+    missed.
+    """
+    for probe, calls, returns in counted(plan, left_out):
+        for key, sites in ((RETURNS, returns), (CALLS, calls)):
+            if key in programs:
+                yield probe, programs[key], key[1], [(site, 0) for site in sites]
