@@ -68,6 +68,10 @@ class Interpreters:
             if process is not None:
                 yield from ((pid, each) for each in self._in(processes, pid, process.image(0)))
 
+    def knows(self, number: int) -> bool:
+        """Whether there is a function of that number."""
+        return number < len(self._numbers) and self._numbers[number] != 0
+
     def learn(self, number: int, image: Image, parts: object) -> None:
         """The function of that number, from a hit or from the memory of the process."""
         function = image.interpreter.function(image.layout, parts)

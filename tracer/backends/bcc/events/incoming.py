@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _BATCHED = ("printf", "value")
 _SHOWN = (*_BATCHED, "sample", "time", "map")
+_COPIES = ("stack", "python")
 
 
 class Incoming:
@@ -46,6 +47,11 @@ class Incoming:
         self._bytes = 0
         self._decoding: Iterator[Event] = iter(())
         self._begun = False
+        self._copies = {number for number, record in enumerate(records) if record.kind in _COPIES}
+        self._current: Batch | None = None
+        self._looked_at: dict[int, Batch] = {}
+        if stacks is not None:
+            stacks.look_ahead = self._look_ahead
 
     def __len__(self) -> int:
         """How many batches wait."""
@@ -71,11 +77,27 @@ class Incoming:
             self._begun = True
             batch = self._waiting.popleft()
             self._bytes -= len(batch.data)
+            self._current = batch
             self._decoding = self._decoded(batch)
         # No `yield from`: that would close the inner generator together with this one.
         for event in self._decoding:  # noqa: UP028
             yield event
         self._begun = False
+
+    def _look_ahead(self) -> bool:
+        """Takes the copies of stacks that have come since the last call, before their turn; whether there were any
+        records to look at.
+        """
+        self.take()
+        batches = [*([self._current] if self._current is not None else ()), *self._waiting]
+        new = [batch for batch in batches if id(batch) not in self._looked_at]
+        self._looked_at = {id(batch): batch for batch in batches}  # which keeps them, so that no other has their ids
+        for batch in new:
+            for at in batch.offsets:
+                number = _number(batch.data, at)
+                if number in self._copies:
+                    self._readers[number](batch.data, at)
+        return bool(new)
 
     def drop(self) -> int:
         """Drops all events; returns how many of them would have printed something."""

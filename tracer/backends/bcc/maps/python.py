@@ -85,8 +85,10 @@ class PythonFrames:
                 bpf.map_update(self._images, space, self._packed(loaded))
 
     def take(self, data: bytes, at: int) -> None:
-        """A code object that the programs have met."""
+        """A code object that the programs have met; once it was taken this does nothing."""
         number, process, version, address, *words, name, file = _RECORD.unpack_from(data, at)
+        if self.interpreters.knows(number):
+            return
         parts, (traceable, *texts, table_length) = words[:5], words[5:]
         image = self.interpreters.layouts[version]
         behind = at + _RECORD.size

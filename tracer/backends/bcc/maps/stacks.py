@@ -78,17 +78,19 @@ class Stacks:
         """The rules of each process, with when they were added."""
         self._renewed: Counter[int] = Counter()
         """How often rules of a process were wanted once more, since it changes its mappings all the time."""
+        self.look_ahead: Callable[[], bool] = lambda: False
+        """Takes the copies that wait behind the event which is handled, if there are any."""
         self.unwinder: Unwinder | None = None
         self.python: PythonFrames | None = None
         self.places: Places | None = None
 
     def take(self, data: bytes, at: int) -> None:
-        """A copy that the programs have sent."""
+        """A copy that the programs have sent; once it was taken this does nothing."""
         number, process, wanted, size, before, room, *registers = _COPY.unpack_from(data, at)
         frames, sequence = wanted & _PID, wanted >> 32
         space, here = process >> 1, bool(process & 1)
         process = space & _PID
-        if self.unwinder is None or self._rules is None:
+        if self.unwinder is None or self._rules is None or number in self._frames:
             return
         at += _COPY.size
         stack = memoryview(data)[at : at + size].cast("Q")
@@ -169,6 +171,9 @@ class Stacks:
         addresses, native = value.addresses, None
         space, state = value.pid & _PID, value.pid >> 32
         if addresses and addresses[0] & _PENDING:
+            # A map is read as it is now: a key of it may be newer than the event that asks for it.
+            if addresses[0] not in self._frames:
+                self.look_ahead()
             space, native = self._frames.get(addresses[0], Stack(space, ()))
         elif state and self.unwinder is not None:
             space = self.unwinder.space(space, state, addresses)
