@@ -24,6 +24,9 @@ class Learned:
         self.layouts = [SimpleNamespace(layout=LAYOUT)]
         self.tables: list[bytes | None] = []
 
+    def knows(self, number: int) -> bool:
+        return False  # each stands for another
+
     def learn(self, number: int, image: object, code: Any) -> None:
         """Keeps the table of lines."""
         self.tables.append(code.table)
