@@ -94,7 +94,9 @@ class Tracefs:
         except OSError as error:
             if error.errno == errno.EBUSY:
                 return False
-            if error.errno not in (errno.ENOENT, errno.EINVAL):
+            if error.errno == errno.EINVAL:  # what older kernels say of one that is not there
+                return not self.places(group, event)
+            if error.errno != errno.ENOENT:
                 raise TracerError(f"cannot remove the probe {group}/{event}: {os.strerror(error.errno or 0)}") from None
         return True
 

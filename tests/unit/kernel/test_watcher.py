@@ -23,7 +23,7 @@ from tests.harness.cli import PATIENCE_S
 from tracer.errors import TracerError
 from tracer.kernel.syscall import Call, call
 from tracer.kernel.workers.watcher import Gone, Watcher
-from tracer.kernel.workers.watcher_process import _said
+from tracer.kernel.workers.watcher_process import _said, _undo
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -597,3 +597,19 @@ def gone_from(pid: int, path: Path) -> bool:
             return False
         time.sleep(0.01)
     return True
+
+
+def test_an_event_that_is_still_listed_is_not_taken_for_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EINVAL is what older kernels say where there is none of that name."""
+    listed = tmp_path / "uprobe_events"
+    listed.write_text("p:tracer_7_ab/e0 /bin/shop:0x1130\n")
+
+    def refused(path: bytes, text: bytes) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr("tracer.kernel.workers.watcher_process.append", refused)
+    step = ("write", os.fsencode(listed), b"-:tracer_7_ab/e0\n")
+    assert not _undo(step, {})
+    assert _undo(("write", os.fsencode(listed), b"-:tracer_7_ab/e\n"), {})
+    listed.write_text("")
+    assert _undo(step, {})

@@ -307,8 +307,15 @@ def _undo(step: _Step, files: dict[bytes, int]) -> bool:
         else:
             append(path, text)
     except OSError as error:
-        return error.errno in _GONE
+        return error.errno in _GONE and not (error.errno == errno.EINVAL and _is_defined(path, text))
     return True
+
+
+def _is_defined(path: bytes, text: bytes) -> bool:
+    """Whether an event that was to be removed is still in the kernel's list."""
+    with suppress(OSError), open(path, "rb") as file:
+        return path.endswith(b"/uprobe_events") and b":%b " % text.strip().removeprefix(b"-:") in file.read()
+    return False
 
 
 def _continue(pid: int, started: int) -> None:
