@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -190,13 +190,19 @@ def test_the_trace_ends_with_the_last_and_an_earlier_end_is_no_error(
     assert (done.status, maps(done)["@"], done.err) == (0, wanted, "Attached 1 probe\n")
 
 
-def test_semaphores_and_breakpoints_are_of_these_processes_alone(backend: str, place: Place, tmp_path: Path) -> None:
-    path = place("gated")
+@contextmanager
+def gated(path: Path) -> Iterator[tuple[list[Process], str]]:
+    """Three that run, and a program that counts a probe with a semaphore by process."""
     with ExitStack() as stack:
         several = [stack.enter_context(target(path, 5)) for _ in range(3)]
         for each in several:
             read_line(each)
-        program = f"usdt:{path}:gated:tick {{ @[pid] = count(); }} interval:ms:50 {{ print(@); }}"
+        yield several, f"usdt:{path}:gated:tick {{ @[pid] = count(); }} interval:ms:50 {{ print(@); }}"
+
+
+def test_semaphores_and_breakpoints_are_of_these_processes_alone(backend: str, place: Place, tmp_path: Path) -> None:
+    path = place("gated")
+    with gated(path) as (several, program):
         options = ("--backend", backend, "-e", program, "-p", whom(*several[:2]))
         with tracing(tmp_path, *options) as running:
             until(lambda: all(f"@[{each.pid}]".encode() in running.out for each in several[:2]))
@@ -215,11 +221,7 @@ def test_semaphores_and_breakpoints_are_of_these_processes_alone(backend: str, p
 
 def test_semaphores_that_tracer_raises_itself_too(backend: str, place: Place, tmp_path: Path) -> None:
     path = place("gated")
-    with ExitStack() as stack:
-        several = [stack.enter_context(target(path, 5)) for _ in range(3)]
-        for each in several:
-            read_line(each)
-        program = f"usdt:{path}:gated:tick {{ @[pid] = count(); }} interval:ms:50 {{ print(@); }}"
+    with gated(path) as (several, program):
         options = ("--backend", backend, "--no-feature", "ref_ctr", "--usdt-file-activation", "-e", program)
         with tracing(tmp_path, *options, "-p", whom(*several[:2])) as running:
             until(lambda: all(f"@[{each.pid}]".encode() in running.out for each in several[:2]))

@@ -109,12 +109,12 @@ def processes_of(asked: Sequence[int | str], children: bool = False, named: str 
     for word in words or ("",):
         if not word or (word.startswith("-") and not word[1:].isdecimal()):  # an option
             raise UsageError(f"{named} {printable(','.join(words))}: a number or a name is missing")
-        if word.lstrip("-+").isdecimal() and int(word) <= 0:
+        if _is_number(word) and int(word) <= 0:
             raise UsageError(f"{named} {word}: a process number is positive")
     held: dict[int, RunningProcess] = {}
     try:
         for word in words:
-            if word.lstrip("-+").isdecimal():
+            if _is_number(word):
                 _hold(held, [int(word)], sure=True)
                 continue
             from tracer.target import chosen
@@ -125,7 +125,7 @@ def processes_of(asked: Sequence[int | str], children: bool = False, named: str 
         if children:
             _hold(held, descendants(held), sure=False)
         said = ""
-        if len(held) > numbers or not all([word.lstrip("-+").isdecimal() for word in words]):
+        if len(held) > numbers or not all([_is_number(word) for word in words]):
             from tracer.target import chosen
 
             said = chosen.said([*held])
@@ -134,6 +134,10 @@ def processes_of(asked: Sequence[int | str], children: bool = False, named: str 
         for process in held.values():
             process.close()
         raise
+
+
+def _is_number(word: str) -> bool:
+    return word.lstrip("-+").isdecimal()
 
 
 def _hold(held: dict[int, RunningProcess], found: Iterable[int], sure: bool) -> bool:

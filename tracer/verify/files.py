@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import cached_property
 from io import BytesIO
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from elftools.common.exceptions import ELFError
 from elftools.dwarf.callframe import CallFrameInfo
@@ -16,6 +16,9 @@ from tracer.opening import opened
 from tracer.resolve.dwarf.units.debug_entries import entries_of
 from tracer.resolve.dwarf.units.entries import Entries
 from tracer.resolve.elf.file import Elf
+
+if TYPE_CHECKING:
+    from tracer.verify.findings import Findings
 
 
 class Both:
@@ -65,3 +68,12 @@ class Both:
         data = section.data()
         structs = DWARFStructs(little_endian=True, dwarf_format=32, address_size=8)
         return CallFrameInfo(BytesIO(data), len(data), section["sh_addr"], structs, for_eh_frame=name == ".eh_frame")
+
+
+def debug_information(both: Both, found: Findings) -> tuple[Entries, Any] | None:
+    """What ours and pyelftools read of it; None where one of them has none to compare, which is noted."""
+    entries = found.ours(lambda: both.entries)
+    if isinstance(entries, str):
+        found.same("debug information", entries, "read", counts=False)
+    dwarf = found.theirs(lambda: both.dwarf) if isinstance(entries, Entries) else None
+    return None if dwarf is None or not isinstance(entries, Entries) else (entries, dwarf)

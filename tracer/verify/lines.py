@@ -8,7 +8,7 @@ from typing import Any
 
 from tracer.resolve.dwarf.lines.headers import Unit, read_header, units
 from tracer.resolve.dwarf.lines.line_table import decode, paths_of
-from tracer.verify.files import Both
+from tracer.verify.files import Both, debug_information
 from tracer.verify.findings import Findings
 
 _Row = tuple[str | None, int, int, int, bool]
@@ -16,15 +16,10 @@ _Row = tuple[str | None, int, int, int, bool]
 
 def lines(both: Both, found: Findings) -> None:
     """Compares the line programs one by one."""
-    entries = found.ours(lambda: both.entries)
-    if entries is None:
+    debug = debug_information(both, found)
+    if debug is None:
         return
-    if isinstance(entries, str):
-        found.same("debug information", entries, "read", counts=False)
-        return
-    dwarf = found.theirs(lambda: both.dwarf)
-    if dwarf is None:
-        return
+    entries, dwarf = debug
     data = found.ours(lambda: entries.section(".debug_line"))
     names = found.ours(lambda: entries.section(".debug_line_str"))
     places = {} if isinstance(data, str) else found.ours(lambda: {each.start: each for each in units(data)})

@@ -14,7 +14,7 @@ from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.entries import Entries
 from tracer.resolve.dwarf.units.ranges import location_at
 from tracer.resolve.dwarf.units.unit import Entry
-from tracer.verify.files import Both
+from tracer.verify.files import Both, debug_information
 from tracer.verify.findings import Findings
 
 _WORDS = {"DW_TAG_structure_type": "struct ", "DW_TAG_class_type": "struct ", "DW_TAG_union_type": "union ",
@@ -31,15 +31,10 @@ _Parameter = tuple[str, str, bytes | None]
 
 def parameters(both: Both, found: Findings) -> None:
     """Compares the functions that have code, one by one."""
-    entries = found.ours(lambda: both.entries)
-    if entries is None:
+    debug = debug_information(both, found)
+    if debug is None:
         return
-    if isinstance(entries, str):
-        found.same("debug information", entries, "read", counts=False)
-        return
-    dwarf = found.theirs(lambda: both.dwarf)
-    if dwarf is None:
-        return
+    entries, dwarf = debug
     lists = found.theirs(lambda: LocationParser(dwarf.location_lists()))
     units = iter(dwarf.iter_CUs())
     while (unit := found.theirs(next, units, None)) is not None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from tracer.lang.aggregations.buckets import linear_bounds, linear_bucket, linear_count, log2_bounds, log2_bucket
-from tracer.lang.aggregations.model import BUCKETS, Aggregation, Buckets, Row
+from tracer.lang.aggregations.model import BUCKETS, Aggregation, Buckets, Row, copied
 from tracer.lang.constructs import Argument, Call
 from tracer.lang.fixed_width import quotient
 from tracer.lang.typed import MapDecl
@@ -109,12 +108,9 @@ def _histogram(
         counts[bucket] = counts.get(bucket, 0) + 1
         return counts
 
-    def outer(decl: MapDecl, inner: Any) -> Any:
-        return dict(inner)
-
     return Aggregation(
         name, "aggregation", call, arguments, None, help, example, "histogram", optional, kept=BUCKETS,
-        buckets=buckets, parameters=parameters, constants="buckets", update=update, zero=dict, outer=outer,
+        buckets=buckets, parameters=parameters, constants="buckets", update=update, zero=dict, outer=copied,
         merge=_merge,
         rank=lambda counts: sum(counts.values()), json=b"hist", single=False,
         parts=lambda decl, counts, div: _rows(buckets, decl, counts, div),

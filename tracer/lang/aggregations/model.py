@@ -221,6 +221,11 @@ class Aggregation(Function):
     single: bool = True
 
 
+def copied(decl: MapDecl, inner: Any) -> Any:
+    """The outer form of what is a dictionary in both."""
+    return dict(inner)
+
+
 def is_signed(decl: MapDecl) -> bool:
     """Whether an aggregation reads its values, and shows its sums, as signed."""
     return isinstance(decl.value, IntType) and decl.value.signed

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from tracer.lang.aggregations.buckets import quantile_bounds, quantile_bucket, quantile_count
-from tracer.lang.aggregations.model import PEAKS, Aggregation, Buckets, is_signed
+from tracer.lang.aggregations.model import PEAKS, Aggregation, Buckets, copied, is_signed
 from tracer.lang.constructs import Argument, Call
 from tracer.lang.fixed_width import quotient
 from tracer.lang.typed import MapDecl
@@ -115,10 +114,6 @@ _BUCKETS = Buckets(
 )  # fmt: skip
 
 
-def _outer(decl: MapDecl, inner: Any) -> Any:
-    return dict(inner)
-
-
 AGGREGATIONS = (
     Aggregation(
         "quantiles", "aggregation", 'quantiles(n[, percentage, ...][, "1/16"])',
@@ -129,7 +124,7 @@ AGGREGATIONS = (
         None, "how many n, their quantiles (50, 90, 99 and 99.9 % where none are named) and the greatest; within 1/64",
         "@ = quantiles(arg0);", "set of quantiles", 1, variadic=True, ours=True,
         kept=PEAKS, buckets=_BUCKETS, parameters=_parameters, constants="percentages", update=_update, zero=dict,
-        outer=_outer, merge=_merge,
+        outer=copied, merge=_merge,
         rank=lambda held: sum(count for count, _ in held.values()), parts=_shown, json=b"quantiles", single=False,
     ),
 )  # fmt: skip

@@ -84,10 +84,8 @@ class Incoming:
             yield event
         self._begun = False
 
-    def _look_ahead(self) -> bool:
-        """Takes the copies of stacks that have come since the last call, before their turn; whether there were any
-        records to look at.
-        """
+    def _look_ahead(self) -> None:
+        """Takes the copies of stacks that have come since the last call, before their turn."""
         self.take()
         batches = [*([self._current] if self._current is not None else ()), *self._waiting]
         new = [batch for batch in batches if id(batch) not in self._looked_at]
@@ -97,7 +95,6 @@ class Incoming:
                 number = _number(batch.data, at)
                 if number in self._copies:
                     self._readers[number](batch.data, at)
-        return bool(new)
 
     def drop(self) -> int:
         """Drops all events; returns how many of them would have printed something."""

@@ -78,7 +78,7 @@ class Stacks:
         """The rules of each process, with when they were added."""
         self._renewed: Counter[int] = Counter()
         """How often rules of a process were wanted once more, since it changes its mappings all the time."""
-        self.look_ahead: Callable[[], bool] = lambda: False
+        self.look_ahead: Callable[[], None] = lambda: None
         """Takes the copies that wait behind the event which is handled, if there are any."""
         self.unwinder: Unwinder | None = None
         self.python: PythonFrames | None = None
