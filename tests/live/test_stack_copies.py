@@ -128,6 +128,7 @@ def test_threads_that_begin_later(deep: Path, tmp_path: Path, clean: None, scope
     assert whole > THREADS * EACH // 4, done.err
 
 
+@pytest.mark.clock
 def test_a_flood_is_not_made_worse(deep: Path, clean: None) -> None:
     """Where tracer cannot keep up, copies are as at first, and each hit is counted or told as lost."""
     words = ("-v", "--backend", "ftrace", "-f", "json", "-e", program(deep))

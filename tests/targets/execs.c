@@ -1,5 +1,6 @@
 /* How a process becomes another program: `execs STEP…`. Each program of it is hit 10 times and then does the first step,
- * of which it execs this file with the rest of them; where none is left it ends. */
+ * of which it execs this file with the rest of them; where none is left it ends. With EXECS_WAIT in its environment each
+ * first says where its function and its semaphore are, and waits for a line. */
 #define _SDT_HAS_SEMAPHORES 1
 #include <dlfcn.h>
 #include <pthread.h>
@@ -81,6 +82,11 @@ int main(int argc, char **argv)
 	const char *step = argc > 1 ? argv[1] : "";
 
 	words = argv;
+	if (getenv("EXECS_WAIT")) {
+		printf("%ld %ld\n", (long)work, (long)&execs_hit_semaphore);
+		fflush(stdout);
+		getchar();
+	}
 	hits();
 	if (!strcmp(step, "wait")) {
 		puts("ready");
