@@ -12,6 +12,8 @@ FORGIVEN = 3
 
 _SLOWEST = 20
 _DEAREST = 10
+_LINES = 40
+"""Of a failed test's report, at the end of everything: who keeps only the end of what CI prints still sees why."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def files(streams: Sequence[Stream]) -> Iterator[str]:
 
 
 def summary(streams: Sequence[Stream], alone: Sequence[str]) -> Iterator[str]:
-    """Lines: what was slow, what failed, and what failed but not alone, with the report of its first failure."""
+    """Lines: what was slow, what failed, and what failed but not alone, with the end of its report."""
     every = [(result, stream.name) for stream in streams for result in stream.results]
     yield f"== slowest {_SLOWEST} of {len(every)} tests"
     for result, name in sorted(every, key=lambda each: -each[0].took_s)[:_SLOWEST]:
@@ -88,4 +90,9 @@ def summary(streams: Sequence[Stream], alone: Sequence[str]) -> Iterator[str]:
                 yield from result.failed
                 yield f"failed beside other work, passed alone: {result.test}: each is a bug to mend"
             else:
+                yield from (_end_of(report) for report in result.failed)
                 yield f"FAILED {result.test} ({stream.name})"
+
+
+def _end_of(report: str) -> str:
+    return "\n".join(report.splitlines()[-_LINES:])

@@ -170,7 +170,9 @@ def test_what_failed_beside_other_work_and_passed_alone_is_forgiven_and_named_wi
 def test_one_that_fails_alone_too_fails() -> None:
     streams = [stream(wrong(1), wrong(2))]
     assert not passed(streams, [wrong(1).test])
-    assert list(summary(streams, [wrong(1).test]))[-1] == "FAILED tests/a.py::wrong2 (live-1)"
+    assert list(summary(streams, [wrong(1).test]))[-2:] == ["report 2", "FAILED tests/a.py::wrong2 (live-1)"]
+    long = Result("tests/a.py::long", 1.0, ("\n".join(map(str, range(100))),))
+    assert list(summary([stream(long)], []))[-2] == "\n".join(map(str, range(60, 100)))
 
 
 def test_more_than_three_are_not_run_again_and_fail() -> None:
