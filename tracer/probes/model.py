@@ -49,9 +49,10 @@ class AttachPoint:
 
     `path`, `provider` and `name` may hold the wildcards of glob(7); None stands for a part that was left out
     (`usdt::prov:name`, `usdt:/bin/app:name`). `address` is the form `uprobe:/bin/app:0x1234`, a virtual address of the
-    file. `text` is the attach point as written. `source`, `line` and `column` are a place in source text
-    (`uprobe:/bin/app:src/shop.c:36`, `uprobe:/bin/app@shop.c:36:5`); no column is 0. `cpp` is bpftrace's
-    `uprobe:/bin/app:cpp:"ns::f"`: the name is one of C++ too.
+    file, and `file_offset` is `uprobe:/bin/app:offset:0x1234`, a place in it. `text` is the attach point as written.
+    `source`, `line` and `column` are a place in source text (`uprobe:/bin/app:src/shop.c:36`,
+    `uprobe:/bin/app@shop.c:36:5`); no column is 0. `cpp` is bpftrace's `uprobe:/bin/app:cpp:"ns::f"`: the name is one
+    of C++ too.
     """
 
     kind: AttachKind
@@ -62,6 +63,7 @@ class AttachPoint:
     name: str | None = None
     offset: int = 0
     address: int | None = None
+    file_offset: int | None = None
     period_ns: int = 0
     source: str | None = None
     line: int = 0

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from tracer.probes.site import Site
 
 _FORMS: dict[AttachKind, str] = {
-    "uprobe": "uprobe:FILE:FUNCTION, uprobe:FILE:FUNCTION+OFFSET, uprobe:FILE:0xADDRESS or uprobe:FILE:SOURCE:LINE",
+    "uprobe": (
+        "uprobe:FILE:FUNCTION, uprobe:FILE:FUNCTION+OFFSET, uprobe:FILE:0xADDRESS, uprobe:FILE:offset:0xOFFSET"
+        " or uprobe:FILE:SOURCE:LINE"
+    ),
     "uretprobe": "uretprobe:FILE:FUNCTION",
 }
 _NUMBER = r"0[xX][0-9a-fA-F]+|[0-9]+"
@@ -25,6 +28,8 @@ def _build(kind: AttachKind, text: str, parts: list[Part], span: Span) -> Attach
     cpp = len(fields) == 3 and fields[1].text == "cpp"
     if cpp:
         fields = [fields[0], fields[2]]
+    if len(fields) == 3 and fields[1].text == fields[1].bare == "offset":
+        return _at_file_offset(kind, text, span, fields[0].text, fields[2])
     at_line = _source_line(fields)
     if at_line is not None:
         return _at_line(kind, text, span, *at_line)
@@ -47,6 +52,12 @@ def _build(kind: AttachKind, text: str, parts: list[Part], span: Span) -> Attach
     if not name:
         raise malformed(_FORMS[kind], span, f"the {kind} attach point has an offset but no function")
     return AttachPoint(kind, text, span, path, name=name, offset=_number(found[1]), cpp=cpp)
+
+
+def _at_file_offset(kind: AttachKind, text: str, span: Span, path: str, place: Part) -> AttachPoint:
+    if not re.fullmatch(_NUMBER, place.bare) or place.bare != place.text:
+        raise malformed(f"{kind}:FILE:offset:0xOFFSET", place.span, "what follows 'offset' is a place in the file")
+    return AttachPoint(kind, text, span, path or None, file_offset=_number(place.text))
 
 
 def _source_line(fields: list[Part]) -> tuple[str, str, list[Part]] | None:

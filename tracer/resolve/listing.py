@@ -129,7 +129,7 @@ def _place(pattern: str | None) -> AttachPoint | None:
         point, end = read(pattern or "", 0)
     except Fault:
         return None
-    placed = point.address is not None or point.offset or point.source is not None
+    placed = (point.address, point.file_offset, point.source) != (None, None, None) or point.offset
     return point if placed and end == len(pattern or "") else None
 
 
@@ -372,7 +372,7 @@ def as_written(site: Site, point: AttachPoint) -> str:
         given = f"{point.provider}:"
         provider = given[:-1] if name.startswith(given) else name.partition(":")[0]
         name = f"{quoted(provider)}:{quoted(name[len(provider) + 1 :])}"
-    elif point.address is None and point.source is None:
+    elif point.address is None and point.file_offset is None and point.source is None:
         before = "cpp:" if point.cpp else ""
         name = before + quoted(name.removeprefix(before).removesuffix(offset)) + offset
     return f"{kind}:{quoted(path, path=True)}:{name}"

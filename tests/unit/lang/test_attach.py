@@ -104,6 +104,24 @@ def test_an_at_sign_in_a_path_is_no_source_line_by_itself() -> None:
     assert read("uprobe:/opt/x@2/app:main").name == "main"
 
 
+@pytest.mark.parametrize("text", ["uprobe:libc:offset:0x1260", "u:libc:offset:4704", "ur:libc:offset:0x1260"])
+def test_a_place_in_the_file(text: str) -> None:
+    point = read(text)
+    assert (point.path, point.file_offset, point.address, point.source) == ("libc", 0x1260, None, None)
+
+
+def test_a_source_file_of_that_name_stands_in_quotes() -> None:
+    point = read('uprobe:libc:"offset":12')
+    assert (point.source, point.line, point.file_offset) == ("offset", 12, None)
+
+
+@pytest.mark.parametrize("place", ["main", "0x12g", '"0x12"', ""])
+def test_what_is_no_place_in_a_file(place: str) -> None:
+    assert fault(f"uprobe:libc:offset:{place}") == Diagnostic(
+        "what follows 'offset' is a place in the file", Span(19, 19 + len(place)), "write uprobe:FILE:offset:0xOFFSET"
+    )
+
+
 def test_source_lines_that_cannot_be() -> None:
     assert fault("uretprobe:/bin/app:shop.c:36") == Diagnostic(
         "a uretprobe cannot be at a source line", Span(0, 28), "a function returns as a whole: name the function"

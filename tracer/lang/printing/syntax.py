@@ -45,6 +45,8 @@ def _point(point: ast.AttachPoint) -> str:
         fields.append(f"offset={point.offset}")
     if point.address is not None:
         fields.append(f"address={point.address:#x}")
+    if point.file_offset is not None:
+        fields.append(f"file_offset={point.file_offset:#x}")
     if point.source is not None:
         fields.append(f"source={point.source!r} line={point.line}")
     if point.column:

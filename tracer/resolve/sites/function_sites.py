@@ -50,8 +50,11 @@ def function_sites(
 
     Raises `NothingThere` where the file has none, `TracerError` for one that must not be probed, or without `limit`.
     """
+    if point.file_offset is not None:
+        return _at_file_offset(point, binary, point.file_offset, left_out)
     if point.address is not None:
-        return _at_address(point, binary, point.address, left_out)
+        text = f"{point.kind}:{binary.shown}:{point.address}"  # in decimal, as bpftrace has it
+        return _at_address(point, binary, point.address, text, left_out)
     functions = _named(point, binary, processes, left_out)
     sites = _of_functions(point, binary, functions, limit, left_out)
     left_out += _copies(point, binary, functions, all)
@@ -200,10 +203,25 @@ def _inside(point: AttachPoint, binary: Binary, function: Function) -> Site:
     )
 
 
-def _at_address(point: AttachPoint, binary: Binary, address: int, left_out: list[str]) -> list[Site]:
+def _at_file_offset(point: AttachPoint, binary: Binary, offset: int, left_out: list[str]) -> list[Site]:
+    """`uprobe:PATH:offset:0x1234`: a place in the file, as uprobe_events and perf's maps name it."""
+    address = binary.elf.address_of(offset)
+    if address is None or not binary.code.executable(address):
+        message = f"the file has no code at offset {offset:#x}"
+        if not binary.code.executable(offset):
+            raise binary.elf.error(message)
+        raise binary.elf.error(message, f"it has at that address: {point.kind}:{printable(binary.shown)}:{offset:#x}")
+    return _at_address(point, binary, address, f"{point.kind}:{binary.shown}:offset:{offset:#x}", left_out)
+
+
+def _at_address(point: AttachPoint, binary: Binary, address: int, text: str, left_out: list[str]) -> list[Site]:
     """`uprobe:PATH:0x1234`: a virtual address of the file."""
-    text = f"{point.kind}:{binary.shown}:{address}"  # in decimal, as bpftrace has it
-    address += point.offset
+    if not binary.code.executable(address) and point.file_offset is None:
+        behind = binary.elf.address_of(address)
+        if behind is not None and binary.code.executable(behind):
+            named = f"{point.kind}:{printable(binary.shown)}:offset:{address:#x}"
+            message = f"the address at {address:#x} is not in the file's code, but that is an offset of code in it"
+            raise binary.elf.error(message, f"if that is meant write {named}; its address is {behind:#x}")
     try:
         around = inside_function(binary.code, address)[1]
     except ElfError:
@@ -221,7 +239,7 @@ def _at_address(point: AttachPoint, binary: Binary, address: int, left_out: list
             )
         function = Function(around.name or f"the function at {address:#x}", address, around.end - around.start)
         return [replace(site, probe=text) for site in _returns(binary, (function,), left_out, around.name)]
-    return [site_inside(binary, around, address, text if not point.offset else f"{text}+{point.offset}")]
+    return [site_inside(binary, around, address, text)]
 
 
 def site_inside(binary: Binary, around: Range, address: int, probe: str) -> Site:

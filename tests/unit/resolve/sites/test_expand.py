@@ -15,6 +15,7 @@ from tests.unit.host.test_processes import SLEEPS_C
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter, usdt_note
 from tests.unit.resolve.programs import FUNCTIONS_C, LIBRARY_C, PROBES_C, SEMAPHORE_C, THROWS_CC
+from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.host.maps import mappings
 from tracer.lang.syntax.parser import parse
@@ -182,6 +183,30 @@ def test_an_address_may_be_given(here: Path) -> None:
     inside = middle.address + 1
     assert fault(f"uprobe:./funcs:{inside:#x}")[0] == f"./funcs: {inside:#x} is inside an instruction, not at its start"
     assert fault("uprobe:./funcs:0x7fffff")[0] == "./funcs: the address at 0x7fffff is not in the file"
+
+
+def test_a_place_in_the_file_may_be_given(here: Path, build: Build) -> None:
+    shutil.copy2(build(FUNCTIONS_C, "-O1", "-no-pie"), here / "apart")
+    (entry,) = sites("uprobe:./apart:helper_one")
+    assert entry.offset != entry.address
+    (site,) = sites(f"uprobe:./apart:offset:{entry.offset}")
+    assert site == replace(entry, probe=f"uprobe:./apart:offset:{entry.offset:#x}")
+    (returned,) = sites(f"uretprobe:./apart:offset:{entry.offset:#x}")
+    assert (returned.kind, returned.address) == ("uretprobe", entry.address)
+    assert fault("uprobe:./apart:offset:0x7fffff") == ("./apart: the file has no code at offset 0x7fffff", None)
+    assert fault(f"uprobe:./apart:offset:{entry.address:#x}") == (
+        f"./apart: the file has no code at offset {entry.address:#x}",
+        f"it has at that address: uprobe:./apart:{entry.address:#x}",
+    )
+
+
+def test_an_address_that_is_a_place_in_the_file_is_told(here: Path, build: Build) -> None:
+    shutil.copy2(build(FUNCTIONS_C, "-O1", "-no-pie"), here / "apart")
+    (entry,) = sites("uprobe:./apart:public_name")
+    assert fault(f"uprobe:./apart:{entry.offset:#x}") == (
+        f"./apart: the address at {entry.offset:#x} is not in the file's code, but that is an offset of code in it",
+        f"if that is meant write uprobe:./apart:offset:{entry.offset:#x}; its address is {entry.address:#x}",
+    )
 
 
 def test_libraries_are_found_by_name() -> None:
