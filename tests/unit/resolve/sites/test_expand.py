@@ -24,6 +24,7 @@ from tracer.probes.site import Mem, Reg, Site, Target, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.identity import open_verified
+from tracer.resolve.listing import list_lines
 from tracer.resolve.sites.expand import expand
 
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
@@ -183,6 +184,41 @@ def test_an_address_may_be_given(here: Path) -> None:
     inside = middle.address + 1
     assert fault(f"uprobe:./funcs:{inside:#x}")[0] == f"./funcs: {inside:#x} is inside an instruction, not at its start"
     assert fault("uprobe:./funcs:0x7fffff")[0] == "./funcs: the address at 0x7fffff is not in the file"
+
+
+SOURCES = {
+    "a.c": "static __attribute__((noinline)) int init(int n) { asm volatile(\"\"); return n + 1; }\n"
+    "__attribute__((noinline)) int parse_a(int n) { return init(n) * 3; }\n"
+    "int parse_c(int); int main(void) { return parse_a(1) + parse_c(1); }\n",
+    "b.c": "static __attribute__((noinline)) int init(int n) { asm volatile(\"\"); return n + 2; }\n"
+    "__attribute__((noinline)) int parse_c(int n) { return init(n) * 3; }\n",
+}
+
+
+def test_functions_of_a_source_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in SOURCES.items():
+        Path(name).write_text(text)
+    subprocess.run(["gcc", "-g", "-O1", "-o", "two", *SOURCES], check=True)
+    inits = {site.address for site in sites("uprobe:./two:init")}
+    (first,), (second,) = sites("uprobe:./two@a.c:init"), sites("uprobe:./two@b.c:init")
+    assert first.address != second.address and {first.address, second.address} == inits
+    assert (first.probe, first.function) == ("uprobe:./two@a.c:init", "init")
+    assert names(sites("uprobe:./two@a.c:*")) == [f"uprobe:./two@a.c:{name}" for name in ("init", "parse_a", "main")]
+    assert [site.kind for site in sites("uretprobe:./two@b.c:parse_*")] == ["uretprobe"]
+    assert "\n".join(list_lines("uprobe:./two@b.c:*", Target())).split() == [
+        "uprobe:./two@b.c:init", "uprobe:./two@b.c:parse_c"
+    ]  # fmt: skip
+    assert fault("uprobe:./two@b.c:parse_a") == (
+        "./two: no function 'parse_a' comes from 'b.c'", f"parse_a comes from {tmp_path}/a.c"
+    )  # fmt: skip
+    assert fault("uprobe:./two@b.c:parse_a*") == (
+        "./two: no function that matches 'parse_a*' comes from 'b.c'", f"parse_a comes from {tmp_path}/a.c"
+    )  # fmt: skip
+    assert fault("uprobe:./two@c.c:*")[0] == "./two: no code comes from a source file 'c.c'"
+    Path("two").rename("two@a.c")
+    assert {site.address for site in sites("uprobe:./two@a.c:init")} == inits
+    assert fault("uprobe:./three@a.c:init")[0] == "./three@a.c: no such file"
 
 
 def test_a_place_in_the_file_may_be_given(here: Path, build: Build) -> None:
