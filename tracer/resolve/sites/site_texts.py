@@ -13,7 +13,7 @@ from tracer.resolve.usdt.words import words
 
 
 class SiteTexts:
-    """Of one file."""
+    """The texts of places in one file."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -45,7 +45,7 @@ class SiteTexts:
         return words(arg, self._binary.arch)
 
     def offset(self, address: int) -> int | None:
-        """Its place in the file."""
+        """The file offset of an address."""
         return self._binary.elf.offset_of(address)
 
     @property
