@@ -19,7 +19,7 @@ from multiprocessing import get_context
 import pytest
 
 from tests.proof import native
-from tests.proof.same import CHUNK, WRITTEN, Report, Spoil, check
+from tests.proof.same import CHUNK, HALVED, WRITTEN, Report, Spoil, check
 
 COUNT = int(os.environ.get("TRACER_PROOF", "5000"))
 FIRST = int(os.environ.get("TRACER_PROOF_SEED", "0"))
@@ -56,6 +56,7 @@ def checked(seeds: Sequence[int], spoil: Spoil | None = None) -> Report:
 def test_c_and_python_say_the_same() -> None:
     report = checked(range(FIRST, FIRST + COUNT))
     assert not report.failures, "\n\n".join(report.failures[:5])
+    assert HALVED not in report.seen, "a compiler refuses some, one by one all are compiled by another"
     # The programs must do what is compared.
     often = {"events", "maps", "unreadable", "truncated", "loops", "stacks", "keys", "exiting", "walks", "divisions"}
     assert often <= {thing for thing, times in report.seen.items() if times > COUNT / 1000}, report.seen
