@@ -73,6 +73,7 @@ def is_found(pool: ProcessPoolExecutor, seeds: Sequence[int], spoil: Spoil) -> b
 
 def fails(seeds: Sequence[int], spoil: Spoil) -> bool:
     """Whether one of some programs does, in a process that ends with what is broken in it."""
+    native.shim()  # once for all of them
     child = os.fork()
     if child == 0:
         try:
