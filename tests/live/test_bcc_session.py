@@ -21,7 +21,8 @@ from tracer.backends.bcc.host import trials
 from tracer.errors import Source, TracerError
 from tracer.kernel import buffers
 from tracer.lang.types import Stack
-from tracer.probes.site import EVERY_PROCESS, FileIdentity, Target
+from tracer.probes.file_site import FileIdentity
+from tracer.probes.site import EVERY_PROCESS, Target
 from tracer.resolve.files.identity import open_verified
 from tracer.results.events import ExitEvent, Loss, MapEvent, PrintfEvent
 
@@ -111,7 +112,7 @@ def test_attaching_is_all_or_nothing(hits: Path, multi: bool) -> None:
     first, last = plan.probes
     (variant,) = first.variants
     # Behind the end of the file; the first clause is attached last.
-    broken = replace(variant, sites=tuple(replace(site, offset=1 << 40) for site in variant.sites))
+    broken = replace(variant, sites=tuple(replace(site, offset=1 << 40) for site in variant.places))
     plan = replace(plan, probes=(replace(first, variants=(broken,)), last))
     backend = BccBackend()
     before = open_programs()

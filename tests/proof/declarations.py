@@ -29,18 +29,8 @@ from tracer.lang.types import (
     Type,
     UsernameType,
 )
-from tracer.probes.site import (
-    ArgSpec,
-    Const,
-    FileIdentity,
-    Global,
-    GlobalPointer,
-    Mem,
-    Operand,
-    Reg,
-    Site,
-    Unreadable,
-)
+from tracer.probes.file_site import FileIdentity, FileSite
+from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
 
 INTS = [INT64, UINT64, INT64, UINT64, *(IntType(bits, signed) for bits in (32, 16, 8) for signed in (True, False))]
 _CODES = EnumType(32, False, "enum code", (("NONE", 0), ("SOME", 7)))
@@ -123,7 +113,7 @@ class Declarations:
                 return map_of(name, kind, *key)
         return map_of(name, kind, *key, value=value)
 
-    def places(self) -> tuple[Site, ...]:
+    def places(self) -> tuple[FileSite, ...]:
         layouts = [tuple(self.place() for _ in range(3)) for _ in range(self.rng.choice([1, 1, 1, 2]))]
         names = self.rng.sample(_NAMES, self.rng.choice([1, 1, 2]))
         if self.chance(0.1):
@@ -133,7 +123,7 @@ class Declarations:
             ]
         file = FileIdentity(0, 0, 0, 0)
         return tuple(
-            Site("uprobe", "/bin/shop", file, 64 * number, 64 * number, *names[number % len(names)], layout)
+            FileSite("uprobe", *names[number % len(names)], layout, 0, "/bin/shop", file, 64 * number, 64 * number)
             for number, layout in enumerate(layouts * len(names))
         )
 

@@ -11,8 +11,9 @@ from tracer.lang.features import Feature
 from tracer.lang.typed import Program
 from tracer.lang.types import has_stack, operations
 from tracer.plan.model import Need, ProbePlan
+from tracer.probes.file_site import FileSite
 from tracer.probes.model import ClauseKind
-from tracer.probes.site import Global, Mem, Site
+from tracer.probes.site import Global, Mem
 from tracer.steps.model import (
     Block,
     Each,
@@ -62,10 +63,10 @@ def needs(
 
 def _of_sites(probe: ProbePlan) -> Iterator[Need]:
     span = probe.clause.span
-    first: dict[Feature, Site] = {}
+    first: dict[Feature, FileSite] = {}
     kinds: set[tuple[str, bool]] = set()
     for variant in probe.variants:
-        for site in variant.sites:
+        for site in variant.places:
             kind = site.kind, site.semaphore is None
             if kind in kinds:
                 continue

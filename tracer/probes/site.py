@@ -1,13 +1,9 @@
-"""The results of resolution: sites, and the places of their arguments.
-
-Addresses are virtual addresses as the ELF file states them (before any load bias); offsets are offsets into the file,
-which is what the kernel's uprobes take.
-"""
+"""The results of resolution: sites of any sort, and the places of their arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from tracer.dataclass import NamedTuple, dataclass, replace
 from tracer.errors import TracerError
@@ -93,6 +89,9 @@ of a jump: which flags it asks for, whether it asks whether sign and overflow di
 where neither is so (1) or where one is (0); and what lies at the stack pointer.
 """
 
+Spot = tuple[Hashable, ...]
+"""What `Site.spot` says."""
+
 Operand = Const | Reg | Mem | Global | GlobalPointer | Unreadable
 
 
@@ -111,97 +110,37 @@ class ArgSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class FileIdentity:
-    """Which file it was when it was checked: compared again right before attaching. `ctime_ns`: None where unknown."""
-
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-    build_id: str | None = None
-    ctime_ns: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Site:
-    """One place in one file where a probe goes.
+    """Where hits come from. A sort of sites is a class of its own that says the rest: `file_site.FileSite` is a place
+    in a file, `timers.Clock` what comes with the time.
 
-    `probe` is the full name that the `probe` built-in shows (`usdt:/bin/app:prov:name`, `uprobe:/bin/app:func`),
-    `function` what `func` shows (the symbol that holds the place, or "" in a stripped file; where the program does not
-    ask for `func`, a C++ name is left as it stands in the symbol table). `semaphore` is the file offset of the USDT
-    semaphore. `kind` "uretprobe" replaces the return address of the function at `offset`; "ret" is an ordinary probe on
-    one `ret` instruction of it, used where a return probe could kill the target. `args` is indexed by argN; for
-    functions it holds the registers of the calling convention. `red_zone`: a five-byte nop in a function that may keep
-    data below the stack pointer; Linux from 6.18 on makes such a nop a call, which
-    writes there (`kernel.trials.red_zone`). `nop10`: a one-byte nop with a ten-byte one behind it, where newer kernels
-    probe faster (`kernel.trials.nop10`). `nests`: the function of a return probe may be called again before it has
-    returned. `tail`: of a function that ends in tail calls, what stands at the place: see `TailPlace`. `raised`: the
-    file offset of a semaphore that is not `semaphore`, since the kernel would raise it in the wrong memory: tracer does
-    it itself.
-    `point` is the place of its attach point among the probes that its clause names.
+    `kind`: what the object of its kind of probe lists in `ProbeKind.places`. `probe` is the full name that the `probe`
+    built-in shows (`usdt:/bin/app:prov:name`, `uprobe:/bin/app:func`, `interval:s:1`), `function` what `func` shows.
+    `args` is indexed by argN. `point` is the place of its attach point among those that its clause names.
     """
 
-    kind: Literal["usdt", "uprobe", "uretprobe", "ret"]
-    path: str
-    identity: FileIdentity
-    address: int
-    offset: int
+    kind: str
     probe: str
     function: str
-    args: tuple[ArgSpec, ...] = ()
-    semaphore: int | None = None
-    semaphore_address: int | None = None
-    red_zone: bool = False
-    nop10: bool = False
-    nests: bool = False
-    tail: int = 0
-    raised: int | None = None
-    point: int = 0
+    args: tuple[ArgSpec, ...]
+    point: int
+
+    in_file = False
+    """Whether it is a `FileSite`."""
 
     @property
-    def place(self) -> tuple[int, int, int]:
-        """Device, inode and offset: one breakpoint of the kernel, which is that of a function and of its return."""
-        return self.identity.device, self.identity.inode, self.offset
-
-    @property
-    def guard(self) -> int | None:
-        """The file offset of its semaphore, whoever raises it."""
-        return self.raised if self.semaphore is None else self.semaphore
+    def spot(self) -> Spot:
+        """The same for sites that are one to the kernel."""
+        return self.kind, self.probe
 
     @property
     def shown(self) -> str:
-        """The probe as messages name it: an address, which `probe` has in decimal, in hexadecimal."""
-        before, colon, place = self.probe.rpartition(":")
-        number, plus, offset = place.partition("+")
-        if not number.isdecimal() or int(number) + (int(offset) if offset.isdecimal() else 0) != self.address:
-            return self.probe
-        return f"{before}{colon}{int(number):#x}{plus}{offset}"
+        """The probe as messages name it."""
+        return self.probe
 
-    @property
-    def is_return_probe(self) -> bool:
-        """Whether the kernel replaces the function's return address, and the hit is at the return."""
-        return self.kind == "uretprobe"
-
-    @property
-    def is_at_return(self) -> bool:
-        """Whether it is an ordinary probe on an instruction that returns."""
-        return self.kind == "ret"
-
-    @property
-    def of_calls(self) -> Site:
-        """The place of a return probe, as one where a hit is a call."""
-        return replace(self, kind="uprobe")
-
-
-def paths_of(sites: Iterable[Site]) -> set[str]:
-    """The paths of the files that some sites lie in."""
-    return {site.path for site in sites}
-
-
-def files_of(sites: Iterable[Site]) -> dict[tuple[int, int], str]:
-    """The files that some sites lie in: the path, by device and inode."""
-    first = {id(site.identity): site for site in sites}.values()  # to hash an identity takes long
-    return {(site.identity.device, site.identity.inode): site.path for site in first}
+    def of_point(self, number: int) -> Site:
+        """The site as one of another attach point."""
+        return replace(self, point=number)
 
 
 class Target:

@@ -19,9 +19,10 @@ from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import Fault, TracerError, printable
 from tracer.host.maps import within
 from tracer.lang.syntax.attach import read, refusal, scan
+from tracer.probes.file_site import FileSite
 from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
 from tracer.probes.registry import KINDS, SPELLINGS, kind_of
-from tracer.probes.site import ArgSpec, NothingThere, Site, TailPlace, Target, Unreadable, fail_alike
+from tracer.probes.site import ArgSpec, NothingThere, TailPlace, Target, Unreadable, fail_alike
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.structures import PF_X
 from tracer.resolve.elf.symbol_table import Function
@@ -133,9 +134,9 @@ def _place(pattern: str | None) -> AttachPoint | None:
     return point if placed and end == len(pattern or "") else None
 
 
-def of_sites(sites: Iterable[Site], points: Sequence[AttachPoint]) -> list[Listed]:
+def of_sites(sites: Iterable[FileSite], points: Sequence[AttachPoint]) -> list[Listed]:
     """The probes that have these sites, in order of name; `points` are the attach points of their clause."""
-    named: dict[str, list[Site]] = {}
+    named: dict[str, list[FileSite]] = {}
     for site in sites:
         named.setdefault(as_written(site, points[site.point]), []).append(site)
     found = []
@@ -360,7 +361,7 @@ def quoted(part: str, path: bool = False) -> str:
     return '"' + in_quotes(part).replace('"', '\\"') + '"'
 
 
-def as_written(site: Site, point: AttachPoint) -> str:
+def as_written(site: FileSite, point: AttachPoint) -> str:
     """The probe of a site in a form that can be written again: a file or a name stands in quotes where it has to."""
     kind, _, rest = site.probe.partition(":")
     ends = [at for at, character in enumerate(rest) if character == ":"]

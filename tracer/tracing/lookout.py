@@ -36,10 +36,10 @@ class Lookout:
         self._beside = Beside(tell)
         self._older: OlderFiles | None = None
         if not target.pids:
-            from tracer.probes.site import paths_of
+            from tracer.probes.file_site import paths_of
             from tracer.tracing.end_warnings import OlderFiles
 
-            self._older = OlderFiles(paths_of(plan.sites), tell)
+            self._older = OlderFiles(paths_of(plan.places), tell)
         is_of_some = bool(target.pids)
         self._findings = Findings(plan, is_of_some, request.max_rate, self._overhead, results.detached)
         self.guard = self._findings.guard

@@ -216,9 +216,9 @@ class Names:
         if target.pids:
             return
         from tracer.host.maps import users
-        from tracer.probes.site import files_of
+        from tracer.probes.file_site import files_of
 
-        for pid in users({inode for _, inode in files_of(plan.sites)}):
+        for pid in users({inode for _, inode in files_of(plan.places)}):
             if pid != os.getpid():
                 processes.remember(pid)
 

@@ -18,7 +18,7 @@ from tracer.lang.aggregations.registry import kept_of
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
 from tracer.plan.points import first_numbers
-from tracer.probes.site import Site
+from tracer.probes.file_site import FileSite
 from tracer.steps import model as steps
 from tracer.steps.values import BuiltIn, Name, Value
 from tracer.steps.walk import leaves, walk
@@ -55,20 +55,19 @@ _Clauses = list[tuple[Clause, Variant, int]]
 """Each clause with its variant and the number of the attach point."""
 
 
-def _by_place(plan: Plan) -> list[tuple[Site, _Clauses]]:
+def _by_place(plan: Plan) -> list[tuple[FileSite, _Clauses]]:
     """Each place once, with its clauses in the order of the program."""
-    found: dict[object, tuple[Site, _Clauses]] = {}
+    found: dict[object, tuple[FileSite, _Clauses]] = {}
     numbers = first_numbers(plan)
     for probe in plan.probes:
         for variant in probe.variants:
-            for site in variant.sites:
-                key = site.place, site.is_return_probe
-                _, clauses = found.setdefault(key, (site, []))
+            for site in variant.places:
+                _, clauses = found.setdefault(site.spot, (site, []))
                 clauses.append((probe.clause, variant, numbers[probe.clause.id] + site.point))
     return list(found.values())
 
 
-def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tuple[Place, tuple[Run, ...]]:
+def _place(plan: Plan, site: FileSite, clauses: _Clauses, return_place: str) -> tuple[Place, tuple[Run, ...]]:
     retval = "$retval" if site.is_return_probe else return_place
     collected = Fetches({}, retval)
     wanted = [leaves(plan.steps[clause.id]) for clause, *_ in clauses]
@@ -87,7 +86,7 @@ def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tupl
     return Place(site, finish(collected.found), points=tuple(point for *_, point in clauses)), tuple(runs)
 
 
-def _source(plan: Plan, site: Site, collected: Fetches, fetch: steps.Fetch) -> Source:
+def _source(plan: Plan, site: FileSite, collected: Fetches, fetch: steps.Fetch) -> Source:
     try:
         return collected.leaf(fetch.source)
     except NotExpressible as error:

@@ -17,11 +17,11 @@ from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.trigger import Trigger
 from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError, printable
-from tracer.kernel.trials.instructions import Spot, place_of
 from tracer.kernel.uprobe_events import model as uprobe_events
 from tracer.kernel.uprobe_events.model import MOST_FETCHES, MOST_PLACES, Fetch, Place
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
+from tracer.probes.site import Spot
 from tracer.steps.model import Steps
 
 CALLS, RETURNS = ("calls",), ("returns",)
@@ -135,7 +135,7 @@ class FtraceProgram:
             return self
 
         def kept(events: Sequence[Event]) -> tuple[Event, ...]:
-            left = [(each, tuple(p for p in each.places if place_of(p.site) not in left_out)) for each in events]
+            left = [(each, tuple(p for p in each.places if p.site.spot not in left_out)) for each in events]
             return tuple(replace(each, places=places) for each, places in left if places)
 
         return replace(self, events=kept(self.events), parts=kept(self.parts))
@@ -251,7 +251,7 @@ def merged(events: Sequence[Event], separate: bool = False) -> tuple[Event, ...]
 def count_returns(events: Sequence[Event]) -> bool:
     """Whether the descriptors of these events see each return, once."""
     returning = [event for event in events if event.returns]
-    spots = [place_of(place.site) for event in returning for place in event.places]
+    spots = [place.site.spot for event in returning for place in event.places]
     return len(set(spots)) == len(spots) and not any(event.filter or event.hist for event in returning)
 
 

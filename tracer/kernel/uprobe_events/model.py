@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.probes.site import Site
+from tracer.probes.file_site import FileSite
 
 MOST_FETCHES = 128
 """Fetch arguments of one probe at most (MAX_TRACE_ARGS)."""
@@ -45,7 +45,7 @@ class Place:
     of its branch: what is to be done there. `points` are the attach points that it is of (`plan.points`).
     """
 
-    site: Site
+    site: FileSite
     fetches: tuple[Fetch, ...]
     branch: int = 0
     points: tuple[int, ...] = ()

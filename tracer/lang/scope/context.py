@@ -15,6 +15,7 @@ from tracer.lang.syntax import ast
 from tracer.lang.types import IntType, Type
 from tracer.lang.types.combine import SmallType, settled
 from tracer.lang.types.declared import Declared
+from tracer.probes.file_site import in_files
 from tracer.probes.model import ClauseKind
 from tracer.probes.registry import KINDS
 from tracer.probes.site import Site
@@ -98,7 +99,7 @@ class Context:
     def begin(self, unit: Unit) -> None:
         """Goes on with a clause."""
         self.unit = unit
-        self.types = replace(self.types, sites=unit.sites)
+        self.types = replace(self.types, sites=tuple(in_files(unit.sites)))
         self.scopes, self.slots, self.loops, self.lost = [{}], {}, [], False
 
     def expr(self, node: ast.Expr) -> typed.Expr | None:

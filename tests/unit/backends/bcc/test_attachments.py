@@ -18,7 +18,7 @@ from tracer.backends.bcc.codegen.generate import generate
 from tracer.errors import ProgramError
 from tracer.kernel.syscall import Call
 from tracer.plan.model import Plan
-from tracer.probes.site import Site
+from tracer.probes.file_site import FileSite
 
 
 class MadeHere:
@@ -36,10 +36,10 @@ class MadeHere:
                 results.append(-(error.errno or 0))
         return results
 
-    def mind(self, sites: Sequence[Site], pid: int | None) -> None:
+    def mind(self, sites: Sequence[FileSite], pid: int | None) -> None:
         pass
 
-    def check(self, sites: Sequence[Site]) -> None:
+    def check(self, sites: Sequence[FileSite]) -> None:
         pass
 
     def close(self, descriptors: Iterable[int], together: bool = False) -> None:
@@ -73,7 +73,7 @@ def fake(binary: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBpf]:
         yield fake
 
 
-def sites(count: int, semaphore: int | None = None) -> list[Site]:
+def sites(count: int, semaphore: int | None = None) -> list[FileSite]:
     return [replace(site(), offset=16 * at, address=16 * at, semaphore=semaphore) for at in range(count)]
 
 

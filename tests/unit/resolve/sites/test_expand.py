@@ -20,7 +20,8 @@ from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.host.maps import mappings
 from tracer.lang.syntax.parser import parse
 from tracer.pipeline import plan
-from tracer.probes.site import Mem, Reg, Site, Target, Unreadable
+from tracer.probes.file_site import FileSite, places_among
+from tracer.probes.site import Mem, Reg, Target, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.identity import open_verified
@@ -29,11 +30,12 @@ from tracer.resolve.sites.expand import expand
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
 
 
-def sites(points: str, pid: int | None = None, limit: int = 5000) -> tuple[Site, ...]:
-    return expand(parse(Source(points + " { @[func] = count(); }")), Target(() if pid is None else [pid]), limit)[0]
+def sites(points: str, pid: int | None = None, limit: int = 5000) -> tuple[FileSite, ...]:
+    target = Target(() if pid is None else [pid])
+    return tuple(places_among(expand(parse(Source(points + " { @[func] = count(); }")), target, limit)[0]))
 
 
-def verify_sites(found: Iterable[Site]) -> None:
+def verify_sites(found: Iterable[FileSite]) -> None:
     for path, identity in {(site.path, site.identity) for site in found}:
         os.close(open_verified(path, identity))
 
@@ -48,7 +50,7 @@ def fault(points: str, pid: int | None = None, limit: int = 5000) -> tuple[str, 
     return found.message, found.hint
 
 
-def names(found: tuple[Site, ...]) -> list[str]:
+def names(found: tuple[FileSite, ...]) -> list[str]:
     return [site.probe for site in found]
 
 
@@ -512,7 +514,7 @@ def test_by_its_address_it_is_told_too(here: Path) -> None:
     (site,) = sites("uprobe:./throws:_Z8indirectPFiiEi")
     warnings: list[Diagnostic] = []
     text = f"uretprobe:./throws:{site.address:#x} {{ }}"
-    (found,) = expand(parse(Source(text)), Target(), warnings=warnings, unsafe_returns=True)[0]
+    (found,) = places_among(expand(parse(Source(text)), Target(), warnings=warnings, unsafe_returns=True)[0])
     assert (found.kind, found.address, len(warnings)) == ("uretprobe", site.address, 1)
 
 
@@ -577,7 +579,7 @@ def test_a_site_without_its_nop_is_refused_alone_and_left_out_among_others(here:
     assert fault("usdt:./changed:consts")[0] == reason
     warnings: list[Diagnostic] = []
     found = expand(parse(Source("usdt:./changed:* { @ = count(); }")), Target(), warnings=warnings)[0]
-    assert {each.offset for each in found} == {each.offset for each in every} - {site.offset}
+    assert {each.offset for each in places_among(found)} == {each.offset for each in every} - {site.offset}
     (said,) = warnings
     assert said.message == f"1 of {len(every)} sites left out: they cannot be probed; the first: {reason}"
 
@@ -585,7 +587,7 @@ def test_a_site_without_its_nop_is_refused_alone_and_left_out_among_others(here:
 def found_and_said(text: str) -> tuple[list[str], list[str]]:
     warnings: list[Diagnostic] = []
     found = expand(parse(Source(f"{text} {{ @ = count(); }}")), Target(), warnings=warnings)[0]
-    return names(found), [each.message for each in warnings]
+    return names(tuple(places_among(found))), [each.message for each in warnings]
 
 
 def test_one_function_without_that_instruction_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

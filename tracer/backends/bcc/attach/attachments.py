@@ -18,19 +18,12 @@ from tracer.errors import TracerError
 from tracer.kernel.bpf import link_uprobes
 from tracer.kernel.limits import allowed_descriptors, check_room
 from tracer.kernel.syscall import Call
-from tracer.kernel.trials.instructions import (
-    NOT_PROBED,
-    Spot,
-    Stopped,
-    codes_at,
-    may_go_without,
-    parts,
-    place_of,
-)
+from tracer.kernel.trials.instructions import NOT_PROBED, Stopped, codes_at, may_go_without, parts
 from tracer.kernel.workers.watcher import AT_ONCE_S, Watcher
 from tracer.plan.model import Plan, ProbePlan
 from tracer.plan.points import first_numbers
-from tracer.probes.site import FileIdentity, Site
+from tracer.probes.file_site import FileIdentity, FileSite
+from tracer.probes.site import Spot
 from tracer.resolve.files.identity import open_verified
 
 if TYPE_CHECKING:
@@ -46,7 +39,7 @@ at once 300; fourteen one by one 670, at once 280.
 _WORTH = 4
 """From this many sites of a program on, a trace event is faster than perf events for each."""
 
-_Marked = tuple[Site, int]
+_Marked = tuple[FileSite, int]
 """A site, and the cookie by which its program knows it."""
 
 _Job = tuple[ProbePlan, int, int, list[_Marked]]
@@ -66,7 +59,7 @@ class Attachments:
         """`pids`: each has links or events of its own, so that no other process runs into the breakpoints; () for one
         of each for all.
         """
-        self.left_out: dict[Spot, Site] = {}
+        self.left_out: dict[Spot, FileSite] = {}
         self._pids = pids
         self._gone: set[int] = set()
         self._is_child = is_child
@@ -102,11 +95,12 @@ class Attachments:
         """
         try:
             sites = plan.sites
-            for file in [(site.path, site.identity) for site in {id(site.identity): site for site in sites}.values()]:
+            places = plan.places
+            for file in [(site.path, site.identity) for site in {id(site.identity): site for site in places}.values()]:
                 if file not in self._files:
                     self._files[file] = open_verified(*file)
             self.left_out = unprobable(plan, self._watcher, stop)
-            self._watcher.mind(sites, self._pids)
+            self._watcher.mind(places, self._pids)
             jobs = _jobs(plan, programs, texts, noted, self.left_out)
             if CALLS in programs:
                 from tracer.backends.bcc.attach.call_counters import counting
@@ -148,7 +142,7 @@ class Attachments:
             for descriptor in self._files.values():
                 os.close(descriptor)
             self._files.clear()
-        return len(sites) - (sum(place_of(site) in self.left_out for site in sites) if self.left_out else 0)
+        return len(sites) - (sum(site.spot in self.left_out for site in sites) if self.left_out else 0)
 
     def tell_waits(self, say: Callable[[str], None]) -> None:
         """Has a line said where the kernel takes long."""
@@ -185,7 +179,7 @@ class Attachments:
         self._leave()
         self._watcher.end()
 
-    def detach_point(self, point: int, alone: Sequence[Site]) -> None:
+    def detach_point(self, point: int, alone: Sequence[FileSite]) -> None:
         """Closes those of one attach point, which is the last at the places of the sites `alone`."""
         ending = (point, CALLS[1])  # calls and returns are counted for all attach points, or for none
         own = [each for each in self._descriptors if each[1] in ending]
@@ -238,7 +232,7 @@ class Attachments:
         wanted = [(jobs[number][0], [site for site, _ in jobs[number][3]]) for number in many]
         return dict(zip(many, self._shared.define(wanted), strict=True))
 
-    def _events(self, events: Sequence[ClauseEvent], program: int, point: int, sites: list[Site]) -> None:
+    def _events(self, events: Sequence[ClauseEvent], program: int, point: int, sites: list[FileSite]) -> None:
         assert self._shared is not None
         for event in events:
             try:
@@ -308,13 +302,13 @@ class Attachments:
                         untried += [part[: len(part) // 2], part[len(part) // 2 :]]  # to name the place
                         continue
                     if error.errno not in NOT_PROBED or (
-                        len(part) == 1 and not may_go_without(clause, place_of(part[0][0]))
+                        len(part) == 1 and not may_go_without(clause, part[0][0].spot)
                     ):
                         raise _Refused(error, [site for site, _ in part]) from error
                     if len(part) > 1:
                         untried += parts(part, codes_at(_path(file), [site.offset for site, _ in part]))
                     else:
-                        self.left_out[place_of(part[0][0])] = part[0][0]
+                        self.left_out[part[0][0].spot] = part[0][0]
 
     def _link(self, program: int, file: int, returns: bool, pid: int | None, marked: list[_Marked]) -> Call:
         cookies = [each for _, each in marked]
@@ -353,7 +347,7 @@ def _jobs(
         for (program, point), sites in reversed(
             _by_program(probe, numbers[probe.clause.id], programs, texts, noted).items()
         )
-        if (kept := [each for each in sites if place_of(each[0]) not in left_out] if left_out else sites)
+        if (kept := [each for each in sites if each[0].spot not in left_out] if left_out else sites)
     ]
 
 
@@ -369,9 +363,9 @@ def _by_program(
         text = texts_of.get(variant.id, 0)
         if one_point:
             marked = found.setdefault((programs[variant.id, first], first), [])
-            marked += [(site, cookie(text, number)) for site, number in zip(variant.sites, own[0], strict=False)]
+            marked += [(site, cookie(text, number)) for site, number in zip(variant.places, own[0], strict=False)]
             continue
-        for site in variant.sites:
+        for site in variant.places:
             point, mark = first + site.point, cookie(text, next(own[site.point]))
             found.setdefault((programs[variant.id, point], point), []).append((site, mark))
     return found

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator, Mapping
 from tracer.backends.bcc.attach.loader import CALLS, HITS, RETURNS, Loaded, first_counter
 from tracer.backends.nested_returns import counted, is_once
 from tracer.kernel import bpf
-from tracer.kernel.trials.instructions import Spot
 from tracer.plan.model import Plan, ProbePlan
 from tracer.plan.points import points
-from tracer.probes.site import Site
+from tracer.probes.file_site import FileSite
+from tracer.probes.site import Spot
 
 _INSTRUCTION = struct.Struct("=BBhi")
 
@@ -28,7 +28,7 @@ def own_returns(plan: Plan) -> list[int]:
     """The attach points whose hits are all the returns; () where they are counted apart."""
     if not is_once(plan):
         return []
-    return [number for number, point in enumerate(points(plan)) if any(s.is_return_probe for s in point.sites)]
+    return [number for number, point in enumerate(points(plan)) if any(s.is_return_probe for s in point.places)]
 
 
 def _counter(map: int, index: int, multi: bool) -> int:
@@ -51,7 +51,7 @@ def _counter(map: int, index: int, multi: bool) -> int:
 
 def counting(
     plan: Plan, programs: Mapping[tuple[int, int], int], left_out: Collection[Spot]
-) -> Iterator[tuple[ProbePlan, int, int, list[tuple[Site, int]]]]:
+) -> Iterator[tuple[ProbePlan, int, int, list[tuple[FileSite, int]]]]:
     """The jobs of `attachments` that count returns, then those for calls: so a call in between is not counted as
     missed.
     """

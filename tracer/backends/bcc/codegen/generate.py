@@ -113,7 +113,7 @@ def generate(plan: Plan, repeats: bool = False) -> Generated:
         steps, alike = plan.steps[probe.clause.id], groups[probe.clause.id]
         made = [_body(shared, steps, variants) for variants in alike]
         # Returns are counted for `nested_returns` too; those who are not followed have no hits in the map.
-        returns = any(variants[0].sites[0].is_return_probe for variants in alike)
+        returns = any(site.is_return_probe for variants in alike for site in variants[0].places[:1])
         alone = len(probe.clause.names) == 1 and not returns and not plan.shared
         table = _counting(steps, known, adding, made) if alone else None
         if table is not None:

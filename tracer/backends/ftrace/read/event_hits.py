@@ -19,7 +19,7 @@ from tracer.backends.ftrace.program import Event
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.plan.model import Plan
 from tracer.plan.points import points
-from tracer.probes.site import Site
+from tracer.probes.file_site import FileSite
 
 if TYPE_CHECKING:
     from tracer.backends.ftrace.read.attachment import Attachment
@@ -78,7 +78,7 @@ class EventHits:
                     found[point] += hits
         return found
 
-    def unhit_sites(self) -> dict[int, list[Site]]:
+    def unhit_sites(self) -> dict[int, list[FileSite]]:
         """For each attach point with several sites those for which the kernel has counted no hit; {} where its list
         cannot be had. The list counts hits of others' probes there too, so what is told was surely not hit.
         """
@@ -87,7 +87,7 @@ class EventHits:
         listed = self._definitions.hits() if wanted else None
         if listed is None:
             return {}
-        found: dict[int, list[Site]] = {}
+        found: dict[int, list[FileSite]] = {}
         sites = [0] * self._count
         for _, event in self._events:
             for place, hits in zip(event.places, listed.get(event.name, ()), strict=False):
