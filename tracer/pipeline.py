@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
-from tracer.probes.file_site import places_among
 from tracer.probes.registry import KINDS, is_return
-from tracer.probes.site import EVERY_PROCESS, Target
+from tracer.probes.site import EVERY_PROCESS, Target, places_among
 
 if TYPE_CHECKING:
     from tracer.backends import Surroundings

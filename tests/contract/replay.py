@@ -24,7 +24,7 @@ from tracer.lang.typed import Clause, Program
 from tracer.lang.types import IntType, Stack, Type
 from tracer.pipeline import plan as plan_of
 from tracer.plan.model import Plan, ProbePlan, Variant
-from tracer.probes.file_site import FileSite
+from tracer.probes.site import FileSite
 from tracer.render import renderer_of
 from tracer.results.events import Event, ExitEvent, Loss, Outcome
 from tracer.results.store import LocalMaps

@@ -21,8 +21,7 @@ from tracer.backends.bcc.host import trials
 from tracer.errors import Source, TracerError
 from tracer.kernel import buffers
 from tracer.lang.types import Stack
-from tracer.probes.file_site import FileIdentity
-from tracer.probes.site import EVERY_PROCESS, Target
+from tracer.probes.site import EVERY_PROCESS, FileIdentity, Target
 from tracer.resolve.files.identity import open_verified
 from tracer.results.events import ExitEvent, Loss, MapEvent, PrintfEvent
 

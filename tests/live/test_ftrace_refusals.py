@@ -16,8 +16,7 @@ from tracer.backends.ftrace.session import FtraceSession
 from tracer.errors import ProgramError
 from tracer.kernel.uprobe_events import definitions
 from tracer.kernel.uprobe_events.model import Fetch
-from tracer.probes.file_site import FileIdentity
-from tracer.probes.site import EVERY_PROCESS
+from tracer.probes.site import EVERY_PROCESS, FileIdentity
 from tracer.resolve.files.identity import open_verified
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]

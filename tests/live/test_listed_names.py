@@ -14,8 +14,7 @@ from tests.live.conftest import need
 from tests.targets.build import build, build_go, build_rust
 from tracer.errors import ProgramError, Source
 from tracer.lang.syntax.parser import parse
-from tracer.probes.file_site import FileSite, places_among
-from tracer.probes.site import Target
+from tracer.probes.site import FileSite, Target, places_among
 from tracer.resolve.binary import Binary
 from tracer.resolve.listing import list_lines, list_probes
 from tracer.resolve.sites.expand import expand

@@ -20,8 +20,7 @@ from tests.targets.build import build
 from tracer.errors import Source
 from tracer.host.maps import Picture
 from tracer.lang.syntax.parser import parse
-from tracer.probes.file_site import places_among
-from tracer.probes.site import Target
+from tracer.probes.site import Target, places_among
 from tracer.resolve.sites.expand import expand
 from tracer.resolve.sites.in_memory import states
 from tracer.silence.history import History

@@ -29,8 +29,18 @@ from tracer.lang.types import (
     Type,
     UsernameType,
 )
-from tracer.probes.file_site import FileIdentity, FileSite
-from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
+from tracer.probes.site import (
+    ArgSpec,
+    Const,
+    FileIdentity,
+    FileSite,
+    Global,
+    GlobalPointer,
+    Mem,
+    Operand,
+    Reg,
+    Unreadable,
+)
 
 INTS = [INT64, UINT64, INT64, UINT64, *(IntType(bits, signed) for bits in (32, 16, 8) for signed in (True, False))]
 _CODES = EnumType(32, False, "enum code", (("NONE", 0), ("SOME", 7)))

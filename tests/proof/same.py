@@ -24,8 +24,7 @@ from tracer.lang.printing.typed import print_typed
 from tracer.plan.dump import dump_steps
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
-from tracer.probes.file_site import FileSite, in_files
-from tracer.probes.site import ArgSpec
+from tracer.probes.site import ArgSpec, FileSite, in_files
 from tracer.results.events import Loss
 from tracer.steps.model import Each
 from tracer.steps.python import maps as python_maps

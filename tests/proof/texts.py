@@ -24,8 +24,7 @@ from tracer.lang.analyse import analyse
 from tracer.lang.syntax.parser import parse
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
-from tracer.probes.file_site import FileSite
-from tracer.probes.site import ArgSpec, Reg
+from tracer.probes.site import ArgSpec, FileSite, Reg
 
 TYPES = """
 enum code { NONE, SOME = 7, MANY };

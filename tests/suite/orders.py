@@ -21,8 +21,7 @@ from tracer.backends.base import Session
 from tracer.backends.local import LocalSession
 from tracer.lang.typed import Clause, Program
 from tracer.plan.model import Plan, Variant
-from tracer.probes.file_site import FileSite
-from tracer.probes.site import Reg
+from tracer.probes.site import FileSite, Reg
 from tracer.steps.model import Steps
 from tracer.steps.python.compile import compile_clause
 from tracer.steps.python.runtime import Runtime

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tracer.probes.file_site import FileSite
 from tracer.probes.registry import KINDS, KINDS_OF_SITES
+from tracer.probes.site import FileSite
 
 ROOT = Path(__file__).parents[2]
 HOMES = ("tracer/probes/", "tracer/backends/bcc/attach/", "tracer/backends/ftrace/attach/")

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tracer.backends import Surroundings
 from tracer.plan.model import Plan
-from tracer.probes.file_site import FileSite
-from tracer.probes.site import Target
+from tracer.probes.site import FileSite, Target
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 

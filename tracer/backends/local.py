@@ -13,7 +13,7 @@ from tracer.results.store import LocalMaps
 if TYPE_CHECKING:
     from tracer.kernel.trials.hit_cost import Cost
     from tracer.plan.model import Plan
-    from tracer.probes.file_site import FileSite
+    from tracer.probes.site import FileSite
 
 
 class LocalSession:

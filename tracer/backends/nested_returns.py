@@ -19,7 +19,7 @@ from tracer.probes.site import Spot
 
 if TYPE_CHECKING:
     from tracer.plan.model import Plan, ProbePlan
-    from tracer.probes.file_site import FileSite
+    from tracer.probes.site import FileSite
 
 MOST_NESTED = 64
 

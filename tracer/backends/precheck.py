@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from tracer.errors import Span
     from tracer.kernel.workers.watcher import Watcher
     from tracer.plan.model import Plan, ProbePlan
-    from tracer.probes.file_site import FileSite
-    from tracer.probes.site import Target
+    from tracer.probes.site import FileSite, Target
     from tracer.resolve.safety.disassembly import Instruction
 
 MOST_ALONE = 256
@@ -165,7 +164,7 @@ def refuse_rewritten(plan: Plan) -> None:
 def refuse_emulated(plan: Plan, target: Target) -> None:
     """Raises `ProgramError` under the attach points of a file that an emulator of the target reads."""
     from tracer.host.named import named
-    from tracer.probes.file_site import files_of
+    from tracer.probes.site import files_of
     from tracer.target.emulators import emulated
 
     found = emulated({inode: path for (_, inode), path in files_of(plan.places).items()}, target)

@@ -22,8 +22,7 @@ from tracer.kernel.mapping_records import Mapped, MappingRecords
 from tracer.kernel.workers.semaphores import unraised
 from tracer.opening import content
 from tracer.plan.model import Plan
-from tracer.probes.file_site import files_of
-from tracer.probes.site import Target
+from tracer.probes.site import Target, files_of
 
 _PT_INTERP, _HEAD = 3, 8192
 _MOST = 16

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from tracer.errors import printable
 from tracer.lang.typed import MapDecl
 from tracer.plan.model import Plan, Variant
-from tracer.probes.file_site import FileSite, in_files
 from tracer.probes.registry import kind_of
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite, Site, in_files
 
 
 def dump(plan: Plan) -> str:

@@ -14,8 +14,7 @@ from tracer.dataclass import dataclass
 from tracer.errors import Span
 from tracer.lang.typed import Clause, Expr, Program, UStack
 from tracer.lang.walk import walk_clause
-from tracer.probes.file_site import FileSite, in_files
-from tracer.probes.site import ArgSpec, Site
+from tracer.probes.site import ArgSpec, FileSite, Site, in_files
 from tracer.steps.model import Steps
 
 if TYPE_CHECKING:

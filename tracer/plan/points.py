@@ -28,8 +28,7 @@ from tracer.lang.typed import (
 )
 from tracer.lang.walk import walk_clause
 from tracer.plan.model import Plan
-from tracer.probes.file_site import FileSite, in_files
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite, Site, in_files
 
 
 @dataclass(frozen=True, slots=True)

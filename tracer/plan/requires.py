@@ -11,9 +11,8 @@ from tracer.lang.features import Feature
 from tracer.lang.typed import Program
 from tracer.lang.types import has_stack, operations
 from tracer.plan.model import Need, ProbePlan
-from tracer.probes.file_site import FileSite
 from tracer.probes.model import ClauseKind
-from tracer.probes.site import Global, Mem
+from tracer.probes.site import FileSite, Global, Mem
 from tracer.steps.model import (
     Block,
     Each,

@@ -37,7 +37,6 @@ from tracer.lang.typed import (
 )
 from tracer.lang.types import BOOL, UINT64, StringType
 from tracer.probes.arch import RETURN_PROBE_PAGE
-from tracer.probes.file_site import FileSite, in_files
 from tracer.probes.site import (
     FLAGS_SET,
     SIGN_DIFFERS,
@@ -47,8 +46,10 @@ from tracer.probes.site import (
     TAIL_OF,
     UNTAKEN,
     Const,
+    FileSite,
     Mem,
     TailPlace,
+    in_files,
 )
 
 _MOST_CALLS = 16384

@@ -13,8 +13,7 @@ from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import Diagnostic, Fault, Span
 
 if TYPE_CHECKING:
-    from tracer.probes.file_site import FileSite
-    from tracer.probes.site import Site
+    from tracer.probes.site import FileSite, Site
 
 AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe"]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from tracer.dataclass import dataclass
 from tracer.errors import Diagnostic, Fault, Span
 from tracer.probes.model import AttachPoint, ClauseKind, Part, ProbeKind, malformed
-from tracer.probes.site import Site
+
+if TYPE_CHECKING:
+    from tracer.probes.site import Site
 
 SHORTEST_PERIOD_NS = 1_000
 LONGEST_PERIOD_NS = 1 << 62
@@ -61,24 +61,12 @@ def _interval(text: str, parts: list[Part], span: Span) -> AttachPoint:
     return AttachPoint("interval", ":".join([part.text for part in parts]), span, period_ns=period)
 
 
-@dataclass(frozen=True, slots=True)
-class Clock(Site):
-    """The site of what comes with the time: every `period_ns`. Its `probe` is how bpftrace spells it, however it was
-    written.
-    """
+def _clock(point: AttachPoint) -> Site:
+    from tracer.probes.site import Clock  # not loaded to list probes
 
-    period_ns: int
-
-
-def _clock(point: AttachPoint) -> Clock:
     unit, colon, count = point.text.partition(":")[2].partition(":")
     probe = f"interval:{unit}:{interval_count(count)}" if colon else f"interval:us:{point.period_ns // 1000}"
     return Clock(point.kind, probe, "", (), 0, point.period_ns)
-
-
-def period_ns(sites: Sequence[Site]) -> int:
-    """How often a clause runs, in nanoseconds; 0 where its sites are no clock."""
-    return next((site.period_ns for site in sites if isinstance(site, Clock)), 0)
 
 
 def _once(name: Literal["begin", "end"], word: str) -> ProbeKind:
@@ -89,6 +77,8 @@ def _once(name: Literal["begin", "end"], word: str) -> ProbeKind:
         return AttachPoint(name, text, span)
 
     def alone(point: AttachPoint) -> Site:
+        from tracer.probes.site import Site
+
         return Site(name, name, "", (), 0)
 
     clause = ClauseKind(name, first=name == "begin", last=name == "end")

@@ -9,7 +9,7 @@ from tracer.errors import Diagnostic, Fault, Span
 from tracer.probes.model import AT_HITS, AttachKind, AttachPoint, Part, ProbeKind, SearchedFile, malformed, miscount
 
 if TYPE_CHECKING:
-    from tracer.probes.file_site import FileSite
+    from tracer.probes.site import FileSite
 
 _FORMS: dict[AttachKind, str] = {
     "uprobe": (

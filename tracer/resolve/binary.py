@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from tracer.dataclass import replace
 from tracer.errors import TracerError, printable
 from tracer.probes.arch import ARCHES, GO_STACK_ARGS, Arch, machine_name
-from tracer.probes.file_site import FileIdentity
-from tracer.probes.site import ArgSpec, Unreadable
+from tracer.probes.site import ArgSpec, FileIdentity, Unreadable
 from tracer.resolve.elf.file import Elf
 
 if TYPE_CHECKING:

@@ -19,10 +19,9 @@ from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import Fault, TracerError, printable
 from tracer.host.maps import within
 from tracer.lang.syntax.attach import read, refusal, scan
-from tracer.probes.file_site import FileSite
 from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
 from tracer.probes.registry import KINDS, SPELLINGS, kind_of
-from tracer.probes.site import ArgSpec, NothingThere, TailPlace, Target, Unreadable, fail_alike
+from tracer.probes.site import ArgSpec, FileSite, NothingThere, TailPlace, Target, Unreadable, fail_alike
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.structures import PF_X
 from tracer.resolve.elf.symbol_table import Function

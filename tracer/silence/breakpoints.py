@@ -11,8 +11,7 @@ from tracer.host.file_users import listed, uses_of
 from tracer.host.maps import Picture
 from tracer.host.stat import facts_of, pids
 from tracer.kernel.workers.set_again import Place, set_again
-from tracer.probes.file_site import FileSite, paths_of
-from tracer.probes.site import Spot, Target
+from tracer.probes.site import FileSite, Spot, Target, paths_of
 from tracer.resolve.sites.in_memory import State, states
 
 _FEW = 64

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from tracer.errors import TracerError
 from tracer.opening import content
-from tracer.probes.file_site import FileSite
 from tracer.probes.registry import kind_of
+from tracer.probes.site import FileSite
 from tracer.resolve.elf.file import Elf
 
 _LIBC = re.compile(r"(libc[.-]|ld-musl-|libuClibc-)[^/]*so[^/]*|libc-[\d.]+\.so")

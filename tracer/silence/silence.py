@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 from tracer.lang import typed
 from tracer.lang.walk import walk_clause
 from tracer.plan.points import Point, points
-from tracer.probes.file_site import paths_of
-from tracer.probes.site import TailPlace
+from tracer.probes.site import TailPlace, paths_of
 from tracer.render.notices import (
     BreakpointGone,
     CallsMissed,
@@ -34,8 +33,7 @@ from tracer.render.notices import (
 if TYPE_CHECKING:
     from tracer.backends.base import Session
     from tracer.plan.model import Plan
-    from tracer.probes.file_site import FileSite
-    from tracer.probes.site import Spot, Target
+    from tracer.probes.site import FileSite, Spot, Target
     from tracer.results.events import Outcome
     from tracer.silence.breakpoints import Breakpoints
     from tracer.silence.history import History

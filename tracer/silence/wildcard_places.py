@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from tracer.probes.file_site import paths_of
+from tracer.probes.site import paths_of
 
 if TYPE_CHECKING:
     from tracer.plan.points import Point
-    from tracer.probes.file_site import FileSite
+    from tracer.probes.site import FileSite
     from tracer.silence.reasons import Reasons
 
 _LINES, _NAMED = 3, 3

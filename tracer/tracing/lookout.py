@@ -36,7 +36,7 @@ class Lookout:
         self._beside = Beside(tell)
         self._older: OlderFiles | None = None
         if not target.pids:
-            from tracer.probes.file_site import paths_of
+            from tracer.probes.site import paths_of
             from tracer.tracing.end_warnings import OlderFiles
 
             self._older = OlderFiles(paths_of(plan.places), tell)

@@ -216,7 +216,7 @@ class Names:
         if target.pids:
             return
         from tracer.host.maps import users
-        from tracer.probes.file_site import files_of
+        from tracer.probes.site import files_of
 
         for pid in users({inode for _, inode in files_of(plan.places)}):
             if pid != os.getpid():

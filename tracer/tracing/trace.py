@@ -19,8 +19,7 @@ from tracer.host.polling import readable
 from tracer.lang.typed import UStack, USym
 from tracer.lang.walk import walk_clause
 from tracer.pipeline import open_session
-from tracer.probes.file_site import files_of, paths_of
-from tracer.probes.site import Target
+from tracer.probes.site import Target, files_of, paths_of
 from tracer.render.notices import (
     Attached,
     BeingWritten,

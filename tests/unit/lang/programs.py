@@ -11,8 +11,7 @@ from tracer.lang import typed
 from tracer.lang.analyse import analyse
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.parser import parse
-from tracer.probes.file_site import FileIdentity, FileSite
-from tracer.probes.site import ArgSpec, Reg
+from tracer.probes.site import ArgSpec, FileIdentity, FileSite, Reg
 
 IDENTITY = FileIdentity(device=1, inode=2, size=3, mtime_ns=4)
 REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")

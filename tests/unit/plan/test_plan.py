@@ -16,8 +16,7 @@ from tracer.plan.check import check, check_arguments
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
 from tracer.plan.states import Capabilities, Unsupported
-from tracer.probes.file_site import FileSite
-from tracer.probes.site import ArgSpec, Const, Global, Mem, Operand, Reg, Unreadable
+from tracer.probes.site import ArgSpec, Const, FileSite, Global, Mem, Operand, Reg, Unreadable
 
 ORDER = "usdt:/bin/app:shop:order"
 

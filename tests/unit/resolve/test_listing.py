@@ -14,8 +14,7 @@ from tracer.errors import Source, TracerError, printable
 from tracer.lang.syntax import attach
 from tracer.lang.syntax.attach import read
 from tracer.lang.syntax.parser import parse
-from tracer.probes.file_site import places_among
-from tracer.probes.site import Target
+from tracer.probes.site import Target, places_among
 from tracer.resolve.listing import as_written, list_lines, list_probes, quoted
 from tracer.resolve.sites.expand import expand
 

@@ -14,7 +14,7 @@ from tests.targets.symbols import symbol_addresses
 from tracer.errors import ProgramError, Source
 from tracer.lang.syntax.parser import parse
 from tracer.pipeline import plan
-from tracer.probes.file_site import FileSite
+from tracer.probes.site import FileSite
 from tracer.resolve.binary import Binaries, Binary
 from tracer.silence.reasons import _kind_of_code
 

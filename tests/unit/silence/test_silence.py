@@ -13,8 +13,7 @@ from tracer.dataclass import replace
 from tracer.kernel.workers.set_again import Place
 from tracer.lang import typed
 from tracer.lang.types import UINT8
-from tracer.probes.file_site import FileSite
-from tracer.probes.site import EVERY_PROCESS, Target
+from tracer.probes.site import EVERY_PROCESS, FileSite, Target
 from tracer.render.notices import Notice
 from tracer.results.events import Loss, Outcome
 from tracer.silence import reasons as silence_reasons

@@ -42,8 +42,7 @@ from tracer.kernel.limits import raise_limits
 from tracer.kernel.trials.instructions import where
 from tracer.lang.walk import added_to
 from tracer.plan.points import alone_of, points
-from tracer.probes.file_site import FileSite
-from tracer.probes.site import Target
+from tracer.probes.site import FileSite, Target
 from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatch
 from tracer.results.values import MapStore
 

@@ -18,7 +18,7 @@ from tracer.lang.aggregations.registry import kept_of
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
 from tracer.plan.points import first_numbers
-from tracer.probes.file_site import FileSite
+from tracer.probes.site import FileSite
 from tracer.steps import model as steps
 from tracer.steps.values import BuiltIn, Name, Value
 from tracer.steps.walk import leaves, walk

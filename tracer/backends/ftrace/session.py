@@ -26,8 +26,7 @@ from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.kernel.uprobe_events.model import Undefinable
 from tracer.kernel.workers.watcher import AT_ONCE_S
 from tracer.plan.points import alone_of, points
-from tracer.probes.file_site import FileSite
-from tracer.probes.site import Spot, Target
+from tracer.probes.site import FileSite, Spot, Target
 from tracer.results.events import Event as Happening
 from tracer.results.events import Loss
 from tracer.results.values import MapStore

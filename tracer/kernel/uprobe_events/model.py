@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.probes.file_site import FileSite
+from tracer.probes.site import FileSite
 
 MOST_FETCHES = 128
 """Fetch arguments of one probe at most (MAX_TRACE_ARGS)."""

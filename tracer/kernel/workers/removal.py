@@ -29,7 +29,7 @@ from tracer.host.stat import directory, pids
 from tracer.opening import opened
 
 if TYPE_CHECKING:
-    from tracer.probes.file_site import FileSite
+    from tracer.probes.site import FileSite
 
 _PATIENCE_S = 3.0
 _LOOK_S = 1.0

@@ -9,7 +9,7 @@ from tracer.lang import typed
 from tracer.lang.printing.tree import INDENT, Form, Tree, quoted
 from tracer.lang.types import TimestampType, Type
 from tracer.lang.walk import children
-from tracer.probes.file_site import in_files
+from tracer.probes.site import in_files
 
 
 def print_typed(program: typed.Program) -> str:

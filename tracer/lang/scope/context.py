@@ -15,10 +15,9 @@ from tracer.lang.syntax import ast
 from tracer.lang.types import IntType, Type
 from tracer.lang.types.combine import SmallType, settled
 from tracer.lang.types.declared import Declared
-from tracer.probes.file_site import in_files
 from tracer.probes.model import ClauseKind
 from tracer.probes.registry import KINDS
-from tracer.probes.site import Site
+from tracer.probes.site import Site, in_files
 
 _OWN = r"\$\w+\.(\w+)\.\d+"
 """A variable of a macro or a function, as `macros.expand` names it; compiled only when a message needs it."""

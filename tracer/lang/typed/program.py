@@ -9,8 +9,7 @@ from tracer.errors import Diagnostic, Source, Span
 from tracer.lang.typed.expressions import Expr, Stmt
 from tracer.lang.types import Type
 from tracer.probes.model import ClauseKind
-from tracer.probes.site import Site
-from tracer.probes.timers import period_ns
+from tracer.probes.site import Site, period_ns
 
 OutputKind = Literal["errorf", "warnf", "debugf", "cat", "system", "join"]
 

@@ -10,7 +10,7 @@ from tracer.lang.types import INT64, INTEGER_TYPES, BoolType, CharType, IntType,
 
 if TYPE_CHECKING:
     from tracer.lang.types.outside import Outside
-    from tracer.probes.file_site import FileSite
+    from tracer.probes.site import FileSite
 
 _words = str.split
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from tracer.dataclass import dataclass
 from tracer.lang.types import Type
-from tracer.probes.file_site import FileSite
+from tracer.probes.site import FileSite
 
 
 @dataclass(frozen=True, slots=True)

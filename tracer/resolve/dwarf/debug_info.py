@@ -29,7 +29,7 @@ from tracer.lang.types import (
 )
 from tracer.lang.types.combine import layout
 from tracer.lang.types.outside import Parameter
-from tracer.probes.file_site import FileIdentity, FileSite
+from tracer.probes.site import FileIdentity, FileSite
 from tracer.resolve import marshalling
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.parameters import parameters_at

@@ -22,7 +22,7 @@ from functools import cached_property
 
 from tracer.errors import TracerError, printable
 from tracer.opening import NOT_REGULAR, opened
-from tracer.probes.file_site import FileIdentity
+from tracer.probes.site import FileIdentity
 from tracer.resolve.elf.structures import (
     ET_DYN,
     ET_EXEC,

@@ -16,10 +16,9 @@ from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, TracerError
 from tracer.lang.syntax.ast import Call, Clause, Name, Program
 from tracer.lang.walk import walk, walk_program
-from tracer.probes.file_site import FileSite
 from tracer.probes.model import AttachPoint
 from tracer.probes.registry import KINDS, alone, is_return
-from tracer.probes.site import NoSuchLine, NothingThere, Site, SiteLimit, Target, fail_alike
+from tracer.probes.site import FileSite, NoSuchLine, NothingThere, Site, SiteLimit, Target, fail_alike
 
 if TYPE_CHECKING:
     from tracer.host.maps import Picture

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
 from tracer.errors import TracerError, printable
-from tracer.probes.file_site import FileSite
 from tracer.probes.model import AttachPoint
 from tracer.probes.registry import is_return
-from tracer.probes.site import ArgSpec, Mem, SiteLimit, TailPlace, Unreadable
+from tracer.probes.site import ArgSpec, FileSite, Mem, SiteLimit, TailPlace, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.elf.symbol_table import Function

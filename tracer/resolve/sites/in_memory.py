@@ -23,7 +23,7 @@ from tracer.host.maps import Mapping, Picture
 from tracer.host.memory import open_memory, read
 from tracer.host.stat import directory
 from tracer.probes.arch import EM_AARCH64
-from tracer.probes.file_site import FileSite
+from tracer.probes.site import FileSite
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.safety.opcodes import LONGEST, is_breakpoint
 

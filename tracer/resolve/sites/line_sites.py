@@ -16,9 +16,8 @@ from collections.abc import Iterable, Iterator
 
 from tracer.dataclass import NamedTuple, replace
 from tracer.errors import TracerError, printable
-from tracer.probes.file_site import FileSite
 from tracer.probes.model import AttachPoint
-from tracer.probes.site import NoSuchLine, NothingThere, SiteLimit
+from tracer.probes.site import FileSite, NoSuchLine, NothingThere, SiteLimit
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.line_table import Row, Sequence
 from tracer.resolve.dwarf.lines.programs import LinePrograms

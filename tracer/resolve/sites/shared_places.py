@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from tracer.dataclass import NamedTuple, replace
 from tracer.errors import Diagnostic, TracerError, printable
 from tracer.lang.syntax.ast import Clause
-from tracer.probes.file_site import FileSite
 from tracer.probes.model import AttachPoint
 from tracer.probes.registry import KINDS
+from tracer.probes.site import FileSite
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.paths import is_pattern
 from tracer.resolve.usdt.notes import linker_folds

@@ -30,9 +30,8 @@ from tracer import cache
 from tracer.dataclass import names
 from tracer.errors import printable
 from tracer.opening import opened
-from tracer.probes.file_site import FileIdentity, FileSite
 from tracer.probes.registry import is_return
-from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
+from tracer.probes.site import ArgSpec, Const, FileIdentity, FileSite, Global, GlobalPointer, Mem, Reg, Unreadable
 from tracer.resolve import marshalling
 from tracer.resolve.sites.site_code import code_at
 

@@ -9,8 +9,7 @@ from tracer.lang.analyse import analyse
 from tracer.lang.syntax.parser import parse
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
-from tracer.probes.file_site import FileIdentity, FileSite
-from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg
+from tracer.probes.site import ArgSpec, Const, FileIdentity, FileSite, Global, GlobalPointer, Mem, Operand, Reg
 
 ARGUMENTS: tuple[tuple[int, bool, Operand], ...] = (
     (4, True, Reg("di")),

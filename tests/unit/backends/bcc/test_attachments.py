@@ -18,7 +18,7 @@ from tracer.backends.bcc.codegen.generate import generate
 from tracer.errors import ProgramError
 from tracer.kernel.syscall import Call
 from tracer.plan.model import Plan
-from tracer.probes.file_site import FileSite
+from tracer.probes.site import FileSite
 
 
 class MadeHere:

@@ -13,8 +13,7 @@ from tracer.lang.types import UINT64, IntType, Type
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
 from tracer.probes.arch import X86_64
-from tracer.probes.file_site import FileIdentity, FileSite
-from tracer.probes.site import ArgSpec, Operand, Reg
+from tracer.probes.site import ArgSpec, FileIdentity, FileSite, Operand, Reg
 
 IDENTITY = FileIdentity(1, 2, 3, 4)
 

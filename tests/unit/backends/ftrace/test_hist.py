@@ -13,8 +13,7 @@ from tracer.backends.ftrace.trigger import Column, Feed
 from tracer.lang import typed
 from tracer.lang.types import INT64, UINT8, UINT64, IntType, StringType
 from tracer.plan.lower import lower
-from tracer.probes.site import Const, Mem, Operand, Reg, Unreadable
-from tracer.probes.timers import Clock
+from tracer.probes.site import Clock, Const, Mem, Operand, Reg, Unreadable
 
 INT32 = IntType(32, True)
 

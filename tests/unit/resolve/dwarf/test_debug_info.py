@@ -27,7 +27,7 @@ from tracer.lang.types import (
 )
 from tracer.lang.types.declared import Declared
 from tracer.lang.types.outside import Parameter
-from tracer.probes.file_site import FileSite
+from tracer.probes.site import FileSite
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.debug_info import DebugInfo, prototype
 from tracer.resolve.functions.lookup import find_functions

@@ -15,8 +15,7 @@ import pytest
 
 from tracer.errors import ProgramError, Source, TracerError
 from tracer.lang.syntax.parser import parse
-from tracer.probes.file_site import FileSite, places_among
-from tracer.probes.site import Reg, Target
+from tracer.probes.site import FileSite, Reg, Target, places_among
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines import programs as line_programs
 from tracer.resolve.dwarf.lines.headers import read_header, units

@@ -20,8 +20,7 @@ from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.host.maps import mappings
 from tracer.lang.syntax.parser import parse
 from tracer.pipeline import plan
-from tracer.probes.file_site import FileSite, places_among
-from tracer.probes.site import Mem, Reg, Target, Unreadable
+from tracer.probes.site import FileSite, Mem, Reg, Target, Unreadable, places_among
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.identity import open_verified

@@ -15,8 +15,7 @@ from tracer.kernel.bpf import NOTHING, link_uprobes, program_load
 from tracer.kernel.workers.watcher import Gone, Watcher
 from tracer.plan.model import Plan
 from tracer.plan.points import points
-from tracer.probes.file_site import FileIdentity, FileSite
-from tracer.probes.site import Spot
+from tracer.probes.site import FileIdentity, FileSite, Spot
 from tracer.resolve.files.identity import open_verified
 
 SITES_A_LINK = 65536

@@ -22,8 +22,7 @@ from tracer.kernel.trials.instructions import NOT_PROBED, Stopped, codes_at, may
 from tracer.kernel.workers.watcher import AT_ONCE_S, Watcher
 from tracer.plan.model import Plan, ProbePlan
 from tracer.plan.points import first_numbers
-from tracer.probes.file_site import FileIdentity, FileSite
-from tracer.probes.site import Spot
+from tracer.probes.site import FileIdentity, FileSite, Spot
 from tracer.resolve.files.identity import open_verified
 
 if TYPE_CHECKING:

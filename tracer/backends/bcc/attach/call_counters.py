@@ -10,8 +10,7 @@ from tracer.backends.nested_returns import counted, is_once
 from tracer.kernel import bpf
 from tracer.plan.model import Plan, ProbePlan
 from tracer.plan.points import points
-from tracer.probes.file_site import FileSite
-from tracer.probes.site import Spot
+from tracer.probes.site import FileSite, Spot
 
 _INSTRUCTION = struct.Struct("=BBhi")
 

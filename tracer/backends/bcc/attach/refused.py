@@ -11,7 +11,7 @@ from tracer.kernel.limits import COLLISION, MORE_DESCRIPTORS, ONE_SEMAPHORE
 from tracer.kernel.trials.instructions import NOT_PROBED, REMEDY
 from tracer.lang.walk import attach_points
 from tracer.plan.model import Plan, ProbePlan
-from tracer.probes.file_site import FileSite
+from tracer.probes.site import FileSite
 
 
 def under(probe: ProbePlan, plan: Plan, error: OSError, sites: Sequence[FileSite]) -> ProgramError:

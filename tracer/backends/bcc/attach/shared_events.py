@@ -21,8 +21,7 @@ from tracer.kernel.uprobe_events.model import MOST_PLACES, Event, Place
 from tracer.kernel.uprobe_events.trials import Trials
 from tracer.kernel.workers.watcher import Watcher
 from tracer.plan.model import ProbePlan
-from tracer.probes.file_site import FileSite
-from tracer.probes.site import Spot
+from tracer.probes.site import FileSite, Spot
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.kernel.uprobe_events.model import Place
 from tracer.kernel.uprobe_events.trials import Trials
 from tracer.kernel.workers.watcher import Watcher
-from tracer.probes.file_site import FileSite
-from tracer.probes.site import Spot, Target
+from tracer.probes.site import FileSite, Spot, Target
 
 if TYPE_CHECKING:
     from tracer.backends import Unwinder

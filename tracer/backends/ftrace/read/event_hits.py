@@ -19,7 +19,7 @@ from tracer.backends.ftrace.program import Event
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.plan.model import Plan
 from tracer.plan.points import points
-from tracer.probes.file_site import FileSite
+from tracer.probes.site import FileSite
 
 if TYPE_CHECKING:
     from tracer.backends.ftrace.read.attachment import Attachment

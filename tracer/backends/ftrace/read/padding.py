@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from tracer.errors import TracerError
 from tracer.kernel.uprobe_events.model import Fetch
-from tracer.probes.file_site import FileSite
+from tracer.probes.site import FileSite
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.structures import PF_X
 

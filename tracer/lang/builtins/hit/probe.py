@@ -11,7 +11,7 @@ from tracer.lang.fold import string
 from tracer.lang.types import BOOL, INT64, UINT64, FloatType, IntType, PointerType, StringType, Type, operations
 from tracer.lang.types.combine import NOTED
 from tracer.probes.arch import native
-from tracer.probes.file_site import in_files
+from tracer.probes.site import in_files
 
 if TYPE_CHECKING:
     from tracer.lang.scope.context import Context

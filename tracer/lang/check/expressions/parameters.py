@@ -13,9 +13,8 @@ from tracer.lang.syntax import ast
 from tracer.lang.types import UINT64, IntType, PointerType, StructType, TupleType, Type, is_block, memory_size
 from tracer.lang.types.combine import a_type
 from tracer.lang.types.outside import Parameter
-from tracer.probes.file_site import in_files
 from tracer.probes.registry import kind_of
-from tracer.probes.site import STACK_POINTER
+from tracer.probes.site import STACK_POINTER, in_files
 
 _NUMBERED = "arg0, arg1, … are there without debug information"
 

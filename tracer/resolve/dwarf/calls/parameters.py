@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tracer.lang.types import IntType, PointerType, Type, memory_size
 from tracer.lang.types.outside import Parameter
 from tracer.probes.arch import ARCHES
-from tracer.probes.file_site import FileSite
+from tracer.probes.site import FileSite
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, Place
 from tracer.resolve.dwarf.calls.passing import passing_of
