@@ -54,7 +54,7 @@ def key_of(*parts: bytes | str) -> str:
 
 
 def load(kind: str, key: str) -> bytes | None:
-    """What was stored under a key, or None where there is nothing that can be trusted."""
+    """The content that was stored under a key, or None where there is nothing that can be trusted."""
     for home in _homes():
         try:
             with _opened(*home, kind) as folder:
@@ -223,7 +223,7 @@ def _step(name: str, within: int | None = None) -> int:
 
 
 def _target(name: str, within: int) -> str:
-    """Where a link leads, if the user or root made it: in a sticky directory it may be anybody's."""
+    """The target of a link, if the user or root made it: in a sticky directory it may be anybody's."""
     descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
     try:
         if os.fstat(descriptor).st_uid not in (0, os.geteuid()):

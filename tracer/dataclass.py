@@ -28,7 +28,7 @@ _made_so_far: dict[type, int] = {}
 
 
 class _Field:
-    """What a class says of one of its fields; `_NONE` where there is no default."""
+    """The definition of a field in a class; `_NONE` where there is no default."""
 
     __slots__ = ("default", "factory", "init")
 
@@ -154,7 +154,7 @@ def _refuse(self: object, name: str, value: object = None) -> NoReturn:
 
 
 class _Params:
-    """What pretty printers ask of `__dataclass_params__`."""
+    """The part of `__dataclass_params__` that pretty printers read."""
 
     repr = True
 

@@ -27,7 +27,7 @@ class Source:
     parts: tuple[tuple[int, str], ...] = ()
 
     def part(self, offset: int) -> tuple[int, str]:
-        """Where the file begins that a character offset into `text` lies in, and its name."""
+        """The offset at which the file of a character offset into `text` begins, and its name."""
         return max((part for part in self.parts if part[0] <= offset), default=(0, self.name))
 
     def position(self, offset: int) -> tuple[int, int]:
@@ -130,7 +130,7 @@ def _asked() -> None:
 
 
 class _OfThread(_local):
-    """Who hears, and who may ask, in each thread: of several traces at once each has its own."""
+    """The listener of each thread, and the one that may ask for the end: of several traces at once each has its own."""
 
     tell: Callable[[str], object] = staticmethod(_told)
     asked: Callable[[], object] = staticmethod(_asked)

@@ -69,7 +69,7 @@ def _running(code: CodeType, instruction: int, line: int) -> str:
 
 
 def _object(frame: FrameType, words: str | None) -> str | None:
-    """What a name of the program stands for, if that is a path, a descriptor or something that has one."""
+    """The text of what a name of the program stands for, if that is a path, a descriptor or something that has one."""
     value: object = None
     for number, word in enumerate((words or "").split(".")):
         value = frame.f_locals.get(word) if number == 0 else getattr(value, word, None)

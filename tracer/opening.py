@@ -70,7 +70,7 @@ def opened(path: str | bytes, follow: bool = True) -> int:
 
 
 def pieces(descriptor: int, most: int) -> Iterator[bytes]:
-    """What is there to read, at most so many bytes. A file of the kernel that would wait for more ends there."""
+    """The bytes that are there to read, at most so many. A file of the kernel that would wait for more ends there."""
     while most > 0:
         try:
             piece = os.read(descriptor, min(PIECE, most))

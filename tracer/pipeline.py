@@ -236,7 +236,7 @@ def dump(
     environment: Mapping[str, str] | None = None, activation: Activation | None = None,
     given: Mapping[str, str] | None = None,
 ) -> str:
-    """What `-d STAGE` shows."""
+    """The text that `-d STAGE` shows."""
     from tracer.lang.printing.syntax import print_ast
     from tracer.lang.printing.typed import print_typed
     from tracer.lang.syntax.parser import parse

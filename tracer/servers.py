@@ -99,7 +99,7 @@ def _mount_of(path: str, mounts: frozenset[str]) -> tuple[str, str] | None:
 
 
 def of_process(pid: str) -> frozenset[str]:
-    """Its mounts of such file systems."""
+    """The mount points of such file systems that a process sees."""
     try:
         with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
             return served(file.read())

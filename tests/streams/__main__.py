@@ -2,7 +2,7 @@
 
 Beside each other run: mypy; two processes of live tests; one of the others; and with `--machines` what is run on other
 kernels. When the live ones have ended, those that look at a clock or at the whole machine run, in one process; then the
-others get a second one. Live tests that failed are run once more when all is quiet (`results`).
+others get a second one. Tests that failed are run once more when all is quiet (`results`).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Streams:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.jobs: list[Job] = []
-        self._pytests: list[tuple[Job, bool]] = []
+        self._pytests: list[Job] = []
         for name in ("live", "others"):
             (home / name).mkdir()
 
@@ -99,12 +99,12 @@ class Streams:
         self.jobs.append(job)
         return job
 
-    def pytest(self, name: str, live: bool, *words: str, niceness: int = 0, **environment: str) -> Job:
+    def pytest(self, name: str, *words: str, niceness: int = 0, **environment: str) -> Job:
         """Starts a process of tests."""
         # With a blank for each "=" pytest would take the paths for tests, and look for its settings there.
         command = (*PYTEST, f"--results={self._results(name)}", *words)
         job = self.start(name, command, niceness, **environment)
-        self._pytests.append((job, live))
+        self._pytests.append(job)
         return job
 
     def _results(self, name: str) -> Path:
@@ -112,8 +112,7 @@ class Streams:
 
     def ended(self) -> list[Stream]:
         """The processes of tests, which all have ended."""
-        ended = [(job.name, live, job.process.wait()) for job, live in self._pytests]
-        return [Stream(name, live, status, read(self._results(name))) for name, live, status in ended]
+        return [Stream(job.name, job.process.wait(), read(self._results(job.name))) for job in self._pytests]
 
     def costs(self) -> Iterator[str]:
         """Lines: what each process took, of all that have ended, the one that ended last at the bottom."""
@@ -125,18 +124,18 @@ class Streams:
 
     def live(self, number: int) -> Job:
         """One process of those live tests that may run beside others."""
-        return self.pytest(f"live-{number}", True, "-m", "live", "--alone=never", f"--stream={self.home / 'live'}")
+        return self.pytest(f"live-{number}", "-m", "live", "--alone=never", f"--stream={self.home / 'live'}")
 
     def clocks(self) -> Job:
         """The other live tests."""
-        return self.pytest("live-alone", True, "-m", "live", "--alone=only")
+        return self.pytest("live-alone", "-m", "live", "--alone=only")
 
     def others(self, number: int) -> Job:
         """One process of those that do not trace. They give way. What they must do within a time may take twice as
         long.
         """
         return self.pytest(
-            f"others-{number}", False, "-m", "not live", f"--stream={self.home / 'others'}",
+            f"others-{number}", "-m", "not live", f"--stream={self.home / 'others'}",
             niceness=5, TRACER_TEST_PATIENCE="2",
         )  # fmt: skip
 
@@ -147,7 +146,7 @@ class Streams:
             time.sleep(_LOOK_EVERY_S)
             if time.monotonic() - said > _SAY_EVERY_S:
                 said = time.monotonic()
-                results = [result for job, _ in self._pytests for result in read(self._results(job.name))]
+                results = [result for job in self._pytests for result in read(self._results(job.name))]
                 failed = sum(bool(result.failed) for result in results)
                 running = ", ".join(job.name for job in self.jobs if job.runs)
                 print(f"{len(results)} tests, {failed} failed; running: {running}", file=sys.stderr, flush=True)
@@ -195,7 +194,7 @@ def run(machines: bool) -> int:
 
 
 def _alone(here: Streams, ended: Sequence[Stream]) -> Iterator[str]:
-    """Which of the live tests that failed pass when nothing else runs."""
+    """Which of the tests that failed pass when nothing else runs."""
     for number, result in enumerate(to_repeat(ended)):
         job = here.start(f"once more {number + 1}", (*PYTEST, result.test))
         here.wait(job)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FORGIVEN = 3
-"""So many live tests may fail beside other work, where each passes alone."""
+"""So many tests may fail beside other work, where each passes alone."""
 
 _SLOWEST = 20
 _DEAREST = 10
@@ -28,10 +28,9 @@ class Result:
 
 @dataclass(frozen=True)
 class Stream:
-    """A process of tests that has ended, by its name and exit status. `live`: its tests trace."""
+    """A process of tests that has ended, by its name and exit status."""
 
     name: str
-    live: bool
     status: int
     results: tuple[Result, ...]
 
@@ -54,15 +53,15 @@ def read(path: Path) -> tuple[Result, ...]:
 
 
 def to_repeat(streams: Sequence[Stream]) -> tuple[Result, ...]:
-    """The live tests to run once more, alone: those that failed, where they are few."""
-    failed = [result for stream in streams if stream.live for result in stream.failures]
+    """The tests to run once more, alone: those that failed, where they are few."""
+    failed = [result for stream in streams for result in stream.failures]
     return tuple(failed) if len(failed) <= FORGIVEN else ()
 
 
 def passed(streams: Sequence[Stream], alone: Sequence[str]) -> bool:
     """Whether all is well; `alone` are the tests that failed and passed when they were run once more."""
-    failed = [(stream.live, result.test) for stream in streams for result in stream.failures]
-    return all(stream.is_whole for stream in streams) and all(live and test in alone for live, test in failed)
+    failed = {result.test for stream in streams for result in stream.failures}
+    return all(stream.is_whole for stream in streams) and failed <= set(alone)
 
 
 def files(streams: Sequence[Stream]) -> Iterator[str]:

@@ -23,8 +23,8 @@ CASES: dict[str, tuple[tuple[str, ...], int, set[str]]] = {
     "the version": (("--version",), 5, set()),
     "the help": (("--help",), 15, set()),
     "the help of a command": (("run", "--help"), 8, set()),
-    "a list of USDT probes": (("-l", "usdt:libc:*"), 41, set()),
-    "a list of functions": (("-l", "uprobe:libc:*"), 56, {"ctypes"}),
+    "a list of USDT probes": (("-l", "usdt:libc:*"), 42, set()),
+    "a list of functions": (("-l", "uprobe:libc:*"), 57, {"ctypes"}),
     "what the host can do": (("info",), 58, {"ctypes"}),
 }
 """The words, how many modules they may load, of ours and of others, and which heavy packages they need."""

@@ -146,13 +146,13 @@ def wrong(number: int) -> Result:
     return Result(f"tests/a.py::wrong{number}", 2.0, (f"report {number}",))
 
 
-def stream(*results: Result, live: bool = True, status: int | None = None, name: str = "live-1") -> Stream:
+def stream(*results: Result, status: int | None = None, name: str = "live-1") -> Stream:
     failed = any(result.failed for result in results)
-    return Stream(name, live, int(failed) if status is None else status, results)
+    return Stream(name, int(failed) if status is None else status, results)
 
 
 def test_what_failed_beside_other_work_and_passed_alone_is_forgiven_and_named_with_its_report() -> None:
-    streams = [stream(RIGHT, wrong(1)), stream(wrong(2), wrong(3), name="live-2"), stream(RIGHT, live=False)]
+    streams = [stream(RIGHT, wrong(1)), stream(wrong(2), name="live-2"), stream(RIGHT, wrong(3), name="others-1")]
     assert to_repeat(streams) == (wrong(1), wrong(2), wrong(3))
     alone = [wrong(number).test for number in (1, 2, 3)]
     assert passed(streams, alone)
@@ -179,13 +179,6 @@ def test_more_than_three_are_not_run_again_and_fail() -> None:
     streams = [stream(wrong(1), wrong(2)), stream(wrong(3), wrong(4))]
     assert to_repeat(streams) == ()
     assert not passed(streams, [])
-
-
-def test_one_that_does_not_trace_is_not_run_again_and_fails() -> None:
-    streams = [stream(wrong(1), live=False)]
-    assert to_repeat(streams) == ()
-    assert not passed(streams, [])
-    assert not passed(streams, [wrong(1).test])
 
 
 @pytest.mark.parametrize(("results", "status"), [((RIGHT,), 1), ((RIGHT,), 2), ((), -11), ((RIGHT, wrong(1)), 2)])
@@ -234,7 +227,7 @@ def test_a_process_has_the_cpu_of_its_children_and_the_seconds_until_its_own_end
 
 
 @pytest.mark.parametrize(("alone", "status"), [("passes", 0), ("fails", 1)])
-def test_a_live_test_that_failed_is_run_once_more_when_all_else_has_ended(
+def test_one_that_failed_is_run_once_more_when_all_else_has_ended(
     place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], alone: str, status: int
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

@@ -76,7 +76,7 @@ def find_probes(pattern: str | os.PathLike[str], pid: Whom | None = None) -> lis
 
 @contextmanager
 def _heard() -> Iterator[list[str]]:
-    """What is told of servers that are waited for, and of what they do not have; an error has it, too."""
+    """Collects what is told of servers that are waited for, and of what they do not have; an error has it, too."""
     told: list[str] = []
     try:
         with Heard(told.append):

@@ -70,7 +70,7 @@ class Collector(Consumer):
         """Whether events wait for the iterator."""
 
     def results(self, program: typed.Program, names: Symbolizer | None, effects: Effects) -> Consumer:
-        """What takes the results: this, through the renderer; and the writers."""
+        """The consumer of the results: this one, through the renderer, and the writers."""
         if not self.writers:
             self.renderer = PlainRenderer(program, names, self, effects)
             return self.renderer
@@ -85,7 +85,7 @@ class Collector(Consumer):
         return Several([self.renderer, *written], once)
 
     def say(self, text: str) -> None:
-        """What system() or cat() complain of."""
+        """Takes a complaint of system() or cat()."""
         self.notice(Warned(text.rstrip("\n")))
 
     escapes = False
@@ -165,7 +165,7 @@ class PlainRenderer(Renderer):
         self._store: MapStore | None = None
 
     def names(self) -> list[str]:
-        """Of the maps, in order."""
+        """The names of the maps, in order."""
         return sorted(name for name, decl in self._program.maps.items() if not decl.inner)
 
     def event(self, event: Happening, store: MapStore) -> None:

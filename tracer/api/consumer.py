@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Consumer:
-    """What is given to `Trace.add`. Its methods are called in the order in which things come, one at a time, and not in
-    the thread that entered the trace; here they do nothing. What comes meanwhile waits in the kernel's buffers. What
-    one raises ends the trace, which raises it in turn.
+    """The base class of what `Trace.add` takes. The methods are called in the order in which things come, one at a
+    time, and not in the thread that entered the trace; here they do nothing. What comes meanwhile waits in the kernel's
+    buffers. What one raises ends the trace, which raises it in turn.
     """
 
     def event(self, event: Event) -> None:

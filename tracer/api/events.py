@@ -42,7 +42,7 @@ class Message(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What `system`, `cat` or `join` (the `kind`) put out."""
+    """The output of `system`, `cat` or `join` (the `kind`)."""
 
     kind: str
     data: bytes

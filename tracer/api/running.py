@@ -111,12 +111,12 @@ class Trace:
 
     @property
     def loss(self) -> Loss:
-        """What makes the answer incomplete, by cause; complete once the trace is over."""
+        """The losses that make the answer incomplete, by cause; complete once the trace is over."""
         return self._collector.loss
 
     @property
     def warnings(self) -> Sequence[Notice]:
-        """What the answer lacks, and what is worth knowing of it, so far: `str()` of each is a sentence."""
+        """The warnings so far: what the answer lacks or is worth knowing of it; `str()` of each is a sentence."""
         return tuple(self._collector.warnings)
 
     @property
@@ -126,7 +126,7 @@ class Trace:
 
     @property
     def probes(self) -> int:
-        """How many probes are attached."""
+        """The number of attached probes."""
         return self._collector.probes
 
     @property
@@ -136,7 +136,7 @@ class Trace:
 
     @property
     def exit_code(self) -> int:
-        """What the program gave to exit(); 0 otherwise."""
+        """The number that the program gave to exit(), else 0."""
         return self._collector.code
 
     @property

@@ -118,8 +118,8 @@ class Values:
                 return lambda value: _decoded(shown(value))
 
     def map(self, snapshot: MapSnapshot, top: int = 0, div: int = 0) -> Any:
-        """What a map holds: a dictionary in printing order, or where it has no key its value (None of an empty one). Of
-        its entries the last `top`, or all for 0; numbers divided by `div`, if not 0.
+        """The content of a map: a dictionary in printing order, or where it has no key its value (None of an empty
+        one). Of its entries the last `top`, or all for 0; numbers divided by `div`, if not 0.
         """
         decl = snapshot.decl
         if decl.kind == "scalar":

@@ -65,7 +65,7 @@ def _start(shown: Demonstration, question: Question, backend: str) -> subprocess
 
 
 def _answer(backend: str, process: subprocess.Popen[bytes]) -> bytes:
-    """What it printed. Raises `TracerError` where it failed."""
+    """Runs the demonstration on a backend; returns what tracer printed. Raises `TracerError` where it failed."""
     out, err = process.communicate()
     said = err.decode(errors="replace")
     if process.returncode != 0:

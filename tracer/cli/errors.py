@@ -27,7 +27,7 @@ _LONG = re.compile(r"\S{1000,}")
 
 
 def error_text(error: TracerError, verbose: bool = False, width: int | None = None, warnings: bool = True) -> str:
-    """What the user sees of an error, ending in a newline; `verbose` adds the compiler's or verifier's own words;
+    """The text of an error for the user, ending in a newline; `verbose` adds the compiler's or verifier's own words;
     `warnings`: those beside the error are said too.
     """
     if isinstance(error, ProgramError):

@@ -126,7 +126,7 @@ def _host_facts() -> dict[str, str]:
 
 
 def _privileges() -> str:
-    """Who we are and what that allows: `root`, or the user with the capabilities that matter (proc(5), CapEff)."""
+    """The user and what that allows: `root`, or the user with the capabilities that matter (proc(5), CapEff)."""
     from tracer.host.stat import status_of
 
     user, held = os.geteuid(), 0
@@ -186,7 +186,7 @@ _COLUMNS, _STATES_AT, _STATE_WIDTH = 80, 58, 9
 
 
 def _construct_lines(name: str, by_backend: Mapping[str, Construct]) -> Iterator[str]:
-    """What each backend can do in a line, then their notes, equal ones once."""
+    """A line of what each backend can do, then their notes, equal ones once."""
     *head, last = _wrapped("", name, 2, _STATES_AT - 2)
     yield from head
     yield last.ljust(_STATES_AT) + "".join(each.state.ljust(_STATE_WIDTH) for each in by_backend.values()).rstrip()

@@ -178,7 +178,7 @@ def _show(probes: Iterable[Listed], target: Target, verbose: bool, as_json: bool
 
 
 def _no_pattern(word: str) -> UsageError | None:
-    """What is wrong with a word that bpftrace lists something for, and tracer nothing."""
+    """The error for a word that bpftrace lists something for, and tracer nothing."""
     if word.endswith(".bt") and ":" not in word:
         return UsageError(f"no such file: {word}", "a program is given with -e")
     if word.partition(" ")[0] in ("struct", "union", "enum"):
@@ -256,7 +256,7 @@ class Details:
         return "  ".join(parts)
 
     def _semaphore(self, site: ListedSite) -> str | None:
-        """In how many processes it could be on, and in how many it is."""
+        """The number of processes in which a semaphore could be raised, and in which it is."""
         from tracer.kernel.workers.semaphores import Semaphore, values_of
 
         assert site.semaphore is not None

@@ -209,7 +209,7 @@ def tracing(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def flags() -> "Named":
-    """What the parts of a request are called here."""
+    """The names of the parts of a request, as options."""
     from tracer.tracing import Named
 
     return Named("-p", "-c", "--follow", "--children", "--max-rate", "--duration")
@@ -256,7 +256,7 @@ def _format_of(path: str) -> str:
 
 
 def settings_of(max_probes: int | None = None, unsafe_returns: bool = False, unsafe: bool = False) -> dict[str, str]:
-    """What the command line says of a program's `config`, by the names of the settings."""
+    """The settings of a program's `config` that the command line gives, by the names of the settings."""
     settings = {} if max_probes is None else {"max_probes": str(max_probes)}
     allowed = {"unsafe_returns": unsafe_returns, "unsafe": unsafe}
     return settings | {name: "true" for name, is_allowed in allowed.items() if is_allowed}

@@ -33,7 +33,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """What runs (`command`, for -c), what it is, and what is asked about it."""
+    """A demonstration: the `command` (for -c), its name, and the program that asks about it."""
 
     what: str
     command: str

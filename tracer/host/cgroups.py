@@ -67,7 +67,7 @@ def memory_limit() -> tuple[str, int] | None:
 
 
 def more_memory() -> str:
-    """What to do where it is short."""
+    """The remedy where memory is short."""
     found = memory_limit()
     if found is None:
         return "free some memory"
@@ -98,7 +98,7 @@ _found: dict[tuple[int, str], str] = {}
 
 
 def _path(number: int, point: str) -> str:
-    """Where below a mount point the group is, or was; "" where it is nowhere."""
+    """The path of the group below a mount point; "" where it is nowhere."""
     if (number, point) in _found:
         return _found[number, point]
     for folder, _, _ in os.walk(point):
@@ -111,7 +111,7 @@ def _path(number: int, point: str) -> str:
 
 
 def _mounts() -> Iterator[tuple[str, str, str]]:
-    """Where cgroup file systems are mounted, whether `cgroup` or `cgroup2`, and which group stands there."""
+    """The mount points of cgroup file systems, their type (`cgroup` or `cgroup2`), and the group at each."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             words, _, rest = line.partition(" - ")

@@ -29,7 +29,7 @@ CLOCKS = {"monotonic": time.CLOCK_MONOTONIC, "tai": time.CLOCK_TAI}
 
 
 def ahead_ns(clock: str) -> int:
-    """How far a clock is ahead of `clock_ns` now; it is behind where this is negative."""
+    """The nanoseconds by which a clock is ahead of `clock_ns` now; negative where it is behind."""
     before = clock_ns()
     now = time.clock_gettime_ns(CLOCKS[clock])
     return now - (before + clock_ns()) // 2

@@ -45,8 +45,9 @@ _REASONS = {
 
 
 class Leases:
-    """From `take` to `release`, in any thread. `wanted` is the first file that somebody is about to write; when there
-    is one `tell` is called, in the thread that waits for the signal. `refused` are files without a lease, and why.
+    """Leases on files from `take` to `release`, in any thread. `wanted` is the first file that somebody is about to
+    write; when there is one `tell` is called, in the thread that waits for the signal. `refused` are files without a
+    lease, and why.
     """
 
     def __init__(self, tell: Callable[[], None]) -> None:

@@ -43,7 +43,7 @@ class Mapping:
 
     @property
     def key(self) -> str:
-        """Its name in /proc/PID/map_files."""
+        """The name of the mapping in /proc/PID/map_files."""
         return f"{self.start:x}-{self.end:x}"
 
 
@@ -151,8 +151,8 @@ class MappedFile:
 
 
 class Picture:
-    """What a process has mapped, and where its files are: read when it is first asked for, and then kept, so that all
-    who ask get the same answer. `look_again` is for those to whom it matters what has changed since.
+    """The mappings of a process, and the places of its files: read when it is first asked for, and then kept, so that
+    all who ask get the same answer. `look_again` is for those to whom it matters what has changed since.
     """
 
     def __init__(self, pid: int) -> None:
@@ -161,7 +161,7 @@ class Picture:
 
     @cached_property
     def mappings(self) -> tuple[Mapping, ...]:
-        """Its memory map, in order of address. Raises `TracerError`."""
+        """The memory map of the process, in order of address. Raises `TracerError`."""
         self._text = _text_of(self.pid)
         return _parsed(self._text)
 
@@ -177,13 +177,13 @@ class Picture:
 
     @property
     def code_inodes(self) -> Set[int]:
-        """Those of the files mapped executable; none where that is not known."""
+        """The inodes of the files that are mapped executable; none where that is not known."""
         with suppress(TracerError):
             return {each.file[1] for each in self.mappings if each.executable and each.file is not None}
         return frozenset()
 
     def look_again(self) -> None:
-        """What has changed since is found anew by the next who asks; most often that is nothing."""
+        """Lets the next who asks find anew what has changed since; most often that is nothing."""
         if "mappings" not in self.__dict__:
             return
         kept = self.mappings

@@ -30,12 +30,12 @@ def open_memory(pid: int, write: bool = False) -> int:
 
 
 def open_pages(memory: int) -> int:
-    """What `read` and `write` look into first: who reads often opens it once. Raises `OSError`."""
+    """Opens the file that `read` and `write` look into first: who reads often opens it once. Raises `OSError`."""
     return os.open(f"{_home(memory)}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def read(memory: int, size: int, address: int, pages: int | None = None) -> bytes:
-    """As many bytes as are there. Raises `OSError`: EAGAIN where a page may never come."""
+    """Reads as many bytes as are there. Raises `OSError`: EAGAIN where a page may never come."""
     _check(memory, size, address, _PRESENT, pages)
     return os.pread(memory, size, address)
 
@@ -68,7 +68,7 @@ def environment_of(pid: int) -> bytes:
 
 
 def content_of(path: bytes) -> bytes | None:
-    """What one of these files of /proc holds; None of every other file. Raises `OSError`, as `read` does."""
+    """The content of one of these files of /proc; None of every other file. Raises `OSError`, as `read` does."""
     found = _OF_MEMORY.fullmatch(os.path.realpath(path))
     if found is None:
         return None

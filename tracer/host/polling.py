@@ -22,7 +22,7 @@ def readable(descriptors: Iterable[int], timeout_s: float) -> list[int]:
 
 
 def ready(poll: select.poll, timeout_s: float) -> list[int]:
-    """Those of a poll object on which what it awaits has come, after at most `timeout_s`.
+    """The descriptors of a poll object on which what it awaits has come, after at most `timeout_s`.
 
     poll(2) wants memory: where there is none it is asked a few times more. Raises `OSError`.
     """

@@ -69,7 +69,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Of /proc/PID/stat; `state` is a letter of proc(5), `flags` are the PF_ bits of linux/sched.h."""
+    """Fields of /proc/PID/stat; `state` is a letter of proc(5), `flags` are the PF_ bits of linux/sched.h."""
 
     process: Process
     state: str
@@ -78,8 +78,8 @@ class Facts:
 
 
 def facts_of(pid: int, thread: int | None = None) -> Facts | None:
-    """Of a process, or a thread of it; None where there is none. The second field of the line, a name in brackets, may
-    hold anything.
+    """The facts of a process, or of a thread of it; None where there is none. The second field of the line, a name in
+    brackets, may hold anything.
     """
     try:
         with open(f"/proc/{pid}/stat" if thread is None else f"/proc/{pid}/task/{thread}/stat", "rb") as file:

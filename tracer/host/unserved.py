@@ -20,7 +20,7 @@ _PIECE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found, in words without the process; None for nothing. `seconds`: how long that took. `whole`: whether
+    """A finding, in words without the process; None for nothing. `seconds`: how long that took. `whole`: whether
     all mappings were looked at.
     """
 

@@ -85,7 +85,7 @@ GONE = (
 
 
 def told(config: Config) -> list[tuple[str, int | bool | str]]:
-    """What `config()` says."""
+    """The settings as `config()` shows them."""
     tuned = {**TUNING, **dict(config.tuning)}
     return [(name, getattr(config, name) if name in KNOWN else value) for name, value in tuned.items()]
 

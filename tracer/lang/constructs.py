@@ -67,7 +67,7 @@ class Lowering(Protocol[V]):
         """The name of the probe, or of its function."""
 
     def return_value(self, span: Span) -> V:
-        """What the function returns."""
+        """The result of the function."""
 
     def register(self, name: str, span: Span) -> V:
         """A register at the hit."""
@@ -85,7 +85,7 @@ class Lowering(Protocol[V]):
         """A string in memory, see `typed.Str`."""
 
     def bytes_at(self, address: typed.Expr, type: Type, length: V, span: Span) -> V:
-        """As many bytes at an address, as a block; zeros behind."""
+        """The bytes at an address as a block of that length; zeros behind."""
 
     def map_has(self, map: str, key: tuple[typed.Expr, ...], span: Span) -> V:
         """Whether a map holds a key."""
@@ -97,7 +97,7 @@ class Lowering(Protocol[V]):
         """Whether a map holds a key; a variable becomes its value where it does."""
 
     def map_length(self, map: str, type: Type, span: Span) -> V:
-        """How many keys a map holds."""
+        """The number of keys of a map."""
 
 
 Lower = Callable[[Lowering[Any], Any], Any]
@@ -108,7 +108,7 @@ NodeClass = type[typed.Expr]
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a function takes at one position, and what its rule gets for it. `what` names it in messages.
+    """A parameter of a function: what it takes there, and what its rule gets for it. `what` names it in messages.
 
     | kind | takes | the rule gets |
     |---|---|---|

@@ -19,7 +19,7 @@ def quotient(dividend: int, divisor: int) -> int:
 
 
 def remainder(dividend: int, divisor: int) -> int:
-    """What `quotient` leaves, with the dividend's sign; the dividend itself where the divisor is 0."""
+    """The remainder of `quotient`, with the dividend's sign; the dividend itself where the divisor is 0."""
     if divisor == 0:
         return dividend
     rest = abs(dividend) % abs(divisor)

@@ -134,7 +134,7 @@ def cast(expr: typed.Expr, to: IntType | BoolType) -> typed.Expr:
 
 
 def array_in_memory(value: typed.Expr) -> tuple[typed.Expr, ArrayType] | None:
-    """Of an array of the traced program its address (uint64) and its type; None of any other value."""
+    """The address (uint64) and type of an array of the traced program; None of any other value."""
     if isinstance(value, typed.Str) and value.array:
         assert isinstance(value.type, StringType)
         return value.address, ArrayType(CharType(), value.type.size - 1)

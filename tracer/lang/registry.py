@@ -14,7 +14,8 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T]):
-    """What the tuple `attribute` of each `module` holds, by name and alias; the modules that are used most come first.
+    """The objects in the tuple `attribute` of each `module`, by name and alias; the modules that are used most come
+    first.
 
     Who goes through all names, or asks for one that there is not, imports all.
     """

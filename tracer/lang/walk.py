@@ -84,7 +84,7 @@ def walk_clause(clause: Clause) -> Iterator[Node]:
 
 
 def attach_points(clause: Clause, source: Source) -> Span:
-    """Where the attach points of a clause stand: its text up to the predicate or the body."""
+    """The span of the attach points of a clause: its text up to the predicate or the body."""
     first = clause.predicate or next(iter(clause.body), None)
     end = first.span.start if first is not None else clause.span.end
     text = source.text[clause.span.start : end].rstrip("/{(! \t\n")

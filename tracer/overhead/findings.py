@@ -13,7 +13,7 @@ from tracer.render.notices import Incomplete
 
 
 class Findings:
-    """What the guard of one trace has found: told to `warn` at once, each attach point that was cut to `detached` with
+    """The findings of the guard of one trace: told to `warn` at once, each attach point that was cut to `detached` with
     its hits, in how many seconds, after how many, and the maps; `closing` is for the end.
     """
 

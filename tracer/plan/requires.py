@@ -118,8 +118,8 @@ _CARRY = (operations.AS, operations.ITEM, operations.SELECT, operations.TUPLE)
 
 
 def _of_stacks(steps: Steps, known: bool) -> Iterator[Need]:
-    """Where a clause does more with stacks than to show them, keep them, and add to what stands under them. `known`: at
-    the hit, without the functions of interpreters.
+    """The needs of a clause that does more with stacks than to show them, keep them, and add to what stands under them.
+    `known`: at the hit, without the functions of interpreters.
     """
     reads = [
         step for step in walk(steps.body)

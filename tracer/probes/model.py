@@ -68,6 +68,10 @@ class AttachPoint:
     line: int = 0
     column: int = 0
     cpp: bool = False
+    apart: tuple[str, str] | None = None
+    """Of `uprobe:/bin/app@shop.c:total*` "/bin/app" and "shop.c", which are meant unless there is a file of the whole
+    `path`; then they become `path` and `source`, without a line.
+    """
 
 
 class Part(NamedTuple):

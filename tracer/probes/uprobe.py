@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 _FORMS: dict[AttachKind, str] = {
     "uprobe": (
-        "uprobe:FILE:FUNCTION, uprobe:FILE:FUNCTION+OFFSET, uprobe:FILE:0xADDRESS, uprobe:FILE:offset:0xOFFSET"
-        " or uprobe:FILE:SOURCE:LINE"
+        "uprobe:FILE:FUNCTION, uprobe:FILE:FUNCTION+OFFSET, uprobe:FILE@SOURCE:FUNCTION, uprobe:FILE:0xADDRESS,"
+        " uprobe:FILE:offset:0xOFFSET or uprobe:FILE:SOURCE:LINE"
     ),
-    "uretprobe": "uretprobe:FILE:FUNCTION",
+    "uretprobe": "uretprobe:FILE:FUNCTION or uretprobe:FILE@SOURCE:FUNCTION",
 }
 _NUMBER = r"0[xX][0-9a-fA-F]+|[0-9]+"
 _OFFSET = r"\+(0[xX][0-9a-fA-F]+|[0-9]+)$"
@@ -42,16 +42,16 @@ def _build(kind: AttachKind, text: str, parts: list[Part], span: Span) -> Attach
         raise malformed(_FORMS[kind], span, f"the {kind} attach point names no function")
     if place.bare == name and re.fullmatch(_NUMBER, name):
         return AttachPoint(kind, text, span, path, address=_number(name))
-    found = re.search(_OFFSET, place.bare)
+    found, apart = re.search(_OFFSET, place.bare), _apart(fields[0])
     if found is None:
-        return AttachPoint(kind, text, span, path, name=name, cpp=cpp)
+        return AttachPoint(kind, text, span, path, name=name, cpp=cpp, apart=apart)
     if kind == "uretprobe":
         hint = "a function returns as a whole: leave the offset out"
         raise Fault(Diagnostic("a uretprobe cannot have an offset", span, hint))
     name = name[: len(name) - len(found.group())]
     if not name:
         raise malformed(_FORMS[kind], span, f"the {kind} attach point has an offset but no function")
-    return AttachPoint(kind, text, span, path, name=name, offset=_number(found[1]), cpp=cpp)
+    return AttachPoint(kind, text, span, path, name=name, offset=_number(found[1]), cpp=cpp, apart=apart)
 
 
 def _at_file_offset(kind: AttachKind, text: str, span: Span, path: str, place: Part) -> AttachPoint:
@@ -70,10 +70,14 @@ def _source_line(fields: list[Part]) -> tuple[str, str, list[Part]] | None:
         return None
     if len(named) == 2 and named[1].text:
         return named[0].text, named[1].text, numbers
-    path, at, source = named[0].bare.rpartition("@")
-    if len(named) == 1 and at and source:
-        return named[0].text[: -len(named[0].bare)] + path, source, numbers
-    return None
+    apart = _apart(named[0])
+    return (*apart, numbers) if len(named) == 1 and apart is not None else None
+
+
+def _apart(part: Part) -> tuple[str, str] | None:
+    """The file and the source file of `FILE@SOURCE`."""
+    path, at, source = part.bare.rpartition("@")
+    return (part.text.removesuffix(part.bare) + path, source) if at and source else None
 
 
 def _is_line(part: Part) -> bool:
@@ -95,7 +99,7 @@ def _number(text: str) -> int:
 
 
 def _sites(point: AttachPoint, file: SearchedFile) -> list[FileSite]:
-    return file.functions(point) if point.source is None else file.source_lines(point)
+    return file.source_lines(point) if point.line else file.functions(point)
 
 
 def _pattern(fields: list[str]) -> tuple[str, str, bool]:

@@ -7,5 +7,6 @@ a library's name or a process mean? `dwarf/` reads debug information: types, par
 module, is at an address of a process? `interpreters/`: which functions of Python does a process run?
 `binary.py` is one file with all of this. `functions/`: which functions does a name or a wildcard mean?
 `sites/`: where do the probes of an attach point go, and which places are left out, for which reason?
-`listing.py`: what does `tracer list` print? `marshalling.py`: how are answers kept for the next run?
+`listing.py`: what does `tracer list` print? `attach_texts.py`: how is a found probe written so that it means itself?
+`marshalling.py`: how are answers kept for the next run?
 """

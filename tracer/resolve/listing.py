@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from tracer.dataclass import NamedTuple, dataclass
@@ -22,6 +21,7 @@ from tracer.lang.syntax.attach import read, refusal, scan
 from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
 from tracer.probes.registry import KINDS, SPELLINGS, kind_of
 from tracer.probes.site import ArgSpec, FileSite, NothingThere, TailPlace, Target, Unreadable, fail_alike
+from tracer.resolve.attach_texts import as_written, in_quotes, quoted
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.structures import PF_X
 from tracer.resolve.elf.symbol_table import Function
@@ -39,7 +39,6 @@ _WITH_PROVIDER = tuple(kind.name for kind in KINDS.values() if kind.has_notes)
 
 # A number would be an address, and `+8` at the end an offset.
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*")
-_NUMBER_OR_OFFSET = re.compile(r"^(0[xX][0-9a-fA-F]+|\d+)$|\+\w+$")
 
 
 class ListedSite(NamedTuple):
@@ -99,7 +98,7 @@ def list_probes(pattern: str | None, target: Target, left_out: list[str] | None 
 
     for each in _patterns(pattern):
         yield from (Listed(unit, kind.name, "", None, unit, ()) for kind, unit in _units(each))
-        if (point := _place(each)) is not None:
+        if (point := _place(each, target)) is not None:
             from tracer.resolve.sites.expand import sites_at
 
             yield from of_sites(sites_at(point, target, left_out if left_out is not None else []), (point,))
@@ -117,17 +116,23 @@ def list_lines(pattern: str | None, target: Target, left_out: list[str] | None =
 
     for each in _patterns(pattern):
         yield from (f"{unit}\n" for _, unit in _units(each))
-        if _place(each) is not None:
+        if _place(each, target) is not None:
             yield from (f"{listed.probe}\n" for listed in list_probes(each, target, left_out))
         elif not _units(each):
             yield from _in_files(each, target, of_kind)
 
 
-def _place(pattern: str | None) -> AttachPoint | None:
-    """An attach point in code that is not all of a function: an address, an instruction or a line. None for others."""
+def _place(pattern: str | None, target: Target) -> AttachPoint | None:
+    """An attach point that is more than a pattern of names: an address, an instruction, a line, functions of a source
+    file. None for others.
+    """
     try:
         point, end = read(pattern or "", 0)
-    except Fault:
+        if point.apart is not None:
+            from tracer.resolve.sites.expand import as_meant
+
+            point = as_meant(point, target)
+    except (Fault, TracerError):
         return None
     placed = (point.address, point.file_offset, point.source) != (None, None, None) or point.offset
     return point if placed and end == len(pattern or "") else None
@@ -348,52 +353,3 @@ def _in_order_of_name(
 def _can_be_written(name: str) -> bool:
     """Whether it fits into a line and can be an attach point's part: * alone would mean any."""
     return name.isprintable() and name not in ("", "*")
-
-
-def quoted(part: str, path: bool = False) -> str:
-    """A part of an attach point as it must be written so that it means itself."""
-    if (
-        re.fullmatch(r"[\w./@~!^&=<>()%|;+\-]+", part)
-        and (path or (not _NUMBER_OR_OFFSET.search(part) and "/" not in part and "+" not in part))
-    ):
-        return part
-    return '"' + in_quotes(part).replace('"', '\\"') + '"'
-
-
-def as_written(site: FileSite, point: AttachPoint) -> str:
-    """The probe of a site in a form that can be written again: a file or a name stands in quotes where it has to."""
-    kind, _, rest = site.probe.partition(":")
-    ends = [at for at, character in enumerate(rest) if character == ":"]
-    end = next((at for at in ends if _is_file(rest[:at], site.path)), None)
-    if end is None:
-        return site.probe  # the file has gone, or is that of a process
-    path, name, offset = rest[:end], rest[end + 1 :], f"+{point.offset}" if point.offset else ""
-    if kind_of(site).has_notes:
-        given = f"{point.provider}:"
-        provider = given[:-1] if name.startswith(given) else name.partition(":")[0]
-        name = f"{quoted(provider)}:{quoted(name[len(provider) + 1 :])}"
-    elif point.address is None and point.file_offset is None and point.source is None:
-        before = "cpp:" if point.cpp else ""
-        name = before + quoted(name.removeprefix(before).removesuffix(offset)) + offset
-    return f"{kind}:{quoted(path, path=True)}:{name}"
-
-
-@lru_cache(maxsize=64)
-def _is_file(name: str, path: str) -> bool:
-    try:
-        return os.path.samefile(name, path)
-    except (OSError, ValueError):
-        return False
-
-
-def in_quotes(part: str) -> str:
-    """A part as it stands in an attach point's quotes, but for those themselves: a backslash is doubled, and what is no
-    printable text is written as its bytes, which only a path has. The parser of attach points reads it back.
-    """
-    part = part.replace("\\", "\\\\")
-    return part if part.isprintable() else "".join(each if each.isprintable() else _bytes(each) for each in part)
-
-
-def _bytes(character: str) -> str:
-    named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character)
-    return named or "".join(f"\\x{each:02x}" for each in character.encode("utf-8", "surrogateescape"))

@@ -68,7 +68,7 @@ Event = PrintfEvent | PrintfBatch | ValueEvent | ValueBatch | MapEvent | TimeEve
 
 @dataclass(slots=True)
 class Loss:
-    """What makes an answer incomplete: exact counts per cause.
+    """The losses that make an answer incomplete: exact counts per cause.
 
     `events` did not fit the buffer between kernel and tracer; `unreadable` hits ended early because an argument or
     string could not be read; `truncated` strings were cut; `keys` updates found their map full, which are those in
@@ -110,7 +110,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the trace ended: exit() code, losses, and hits (-1 where the backend does not know them); whether a probe
+    """The end of the trace: exit() code, losses, and hits (-1 where the backend does not know them); whether a probe
     `told` anything, by printf() or exit().
     """
 

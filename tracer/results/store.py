@@ -124,7 +124,7 @@ class LocalMaps:
             table[key] = updated
 
     def _renew(self, name: str, key: Key) -> None:
-        """In a map that forgets, moves the key behind all others in the order of their writing."""
+        """Moves the key, in a map that forgets, behind all others in the order of their writing."""
         if self._decls[name].forgets and key in self._tables[name]:
             table = self._tables[name]
             table[key] = table.pop(key)

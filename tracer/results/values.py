@@ -69,7 +69,7 @@ class MapStore(Protocol):
         """Sets all values to 0, and keeps the keys."""
 
     def begin_handler(self) -> None:
-        """From here to `end_handler` each map is read at one moment."""
+        """Begins a handler: up to `end_handler` each map is read at one moment."""
 
     def end_handler(self) -> None:
         """Ends what `begin_handler` began."""

@@ -19,7 +19,7 @@ class Beside:
         self._given_up: set[str] = set()
 
     def __call__(self, method: Any, *arguments: object, otherwise: Any = None) -> Any:
-        """What the method returns, `otherwise` where that is given up."""
+        """Calls the method; returns its result, or `otherwise` where that is given up."""
         task = method.__self__.task
         if task in self._given_up:
             return otherwise

@@ -30,8 +30,8 @@ COPIED = (
 
 
 class Breakpoints:
-    """Those of one trace. `noted` is what was found last: the processes of each place, and what is so in them, or was
-    before they ended.
+    """The breakpoints of one trace. `noted` is the last finding: the processes of each place, and what is so in them,
+    or was before they ended.
     """
 
     def __init__(self, target: Target) -> None:
@@ -140,7 +140,7 @@ def _words(state: str, who: str, several: bool, site: FileSite) -> str:
 
 
 def copied_lately(paths: Iterable[str]) -> set[str]:
-    """Those files of an overlay that may be copies, and that a process which is older than the copy may not run."""
+    """The files of an overlay that may be copies, and that a process which is older than the copy may not run."""
     found = {path for path in paths if _is_overlay(path)}
     first = facts_of(min(pids(), default=0)) if found else None
     if first is None:

@@ -95,7 +95,7 @@ class History:
 
 
 class _Image:
-    """What one process has mapped since its last exec: `files`, and what came to lie `over` its program. `made_code`:
+    """The mappings of a process since its last exec: `files`, and what came to lie `over` its program. `made_code`:
     memory of its own became executable.
     """
 
@@ -117,11 +117,11 @@ class _Image:
 
     @property
     def inodes(self) -> set[int]:
-        """Those of the files."""
+        """The inodes of the files."""
         return {each.file[1] for each in self.files if each.file is not None}
 
     def over_site(self, site: FileSite) -> Iterator[Mapping]:
-        """What came to lie over a site of the program."""
+        """The mappings that came to lie over a site of the program."""
         for own in self.files:
             if own.path != self.files[0].path or own.file is None or own.file[1] != site.identity.inode:
                 continue

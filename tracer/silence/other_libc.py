@@ -17,8 +17,8 @@ _IDENT, _CLASS_32 = 5, b"\x01"
 
 
 def other_libc(name: str, loaded: Sequence[str], site: FileSite) -> str | None:
-    """What to say where a program that mapped the files `loaded`, itself first, did not map that of a site; None where
-    that is no C library.
+    """The explanation where a program that mapped the files `loaded`, itself first, did not map that of a site; None
+    where that is no C library.
     """
     if not loaded or not _LIBC.fullmatch(os.path.basename(site.path)):
         return None

@@ -37,7 +37,7 @@ Values = Mapping[Spot, Sequence[tuple[int, Sequence[int]]]]
 
 
 def semaphore_values(every: Iterable[FileSite], target: Target) -> dict[Spot, list[tuple[int, list[int]]]]:
-    """What the semaphores of some sites say in the processes that run the file."""
+    """The values of some sites' semaphores in the processes that run the file."""
     from tracer.kernel.workers.semaphores import Semaphore, values_of
 
     sites = [site for site in every if site.semaphore_address is not None][:_FEW]
@@ -79,7 +79,9 @@ class Reasons:
         return self.of_processes(number) or self._of_code(point) or self._not_called(point, _paths(point))
 
     def of_processes(self, number: int) -> str | None:
-        """What processes tell, as long as they are as they are: nobody runs the file, or all pass the probe by."""
+        """The reason that processes tell, as long as they are as they are: nobody runs the file, or all pass the probe
+        by.
+        """
         point = self._points[number]
         return self.unseen(point.places) or self._elsewhere(point.places) or self._of_semaphores(point.places)
 
@@ -148,7 +150,9 @@ class Reasons:
 
     @property
     def _name(self) -> str:
-        """What the one process that is traced, and has ended, ran last; its first program as the user named it."""
+        """The name of the program that the one traced process, which has ended, ran last; its first program as the user
+        named it.
+        """
         if self._are_several:
             return f"the {len(self._target.pids)} processes"
         ran, named = self._history.program if self._history is not None else "", self._target.program or ""
@@ -200,7 +204,7 @@ class Reasons:
     # --- what the code is ---
 
     def _of_code(self, point: Point) -> str | None:
-        """What the place is, if hits there are not to be expected."""
+        """The reason that lies in the code at a place, if hits there are not to be expected."""
         from tracer.resolve.binary import Binaries
 
         sites = [site for site in point.places if not kind_of(site).has_notes]
@@ -284,7 +288,7 @@ def _copies(symbols: Symbols, address: int) -> list[str]:
 
 
 def _has_debug_information_here(elf: Elf) -> bool:
-    """Where it would be asked of a server, nobody waits for that."""
+    """Whether this machine has debug information of the file. Where a server would be asked, nobody waits for that."""
     from tracer.resolve.elf.debug_file import debug_paths
 
     return elf.section(".debug_info") is not None or any(os.path.exists(path) for path in debug_paths(elf))

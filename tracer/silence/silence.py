@@ -158,7 +158,7 @@ class Silence:
     def closing(
         self, outcome: Outcome, silent_to: Callable[[str, str], None], trapped: bool = False
     ) -> list[Notice]:
-        """What is said at the end; `silent_to` gets each silent attach point and why. `trapped`: a breakpoint has ended
+        """The notices at the end; `silent_to` gets each silent attach point and why. `trapped`: a breakpoint has ended
         the process, which called nothing after that.
         """
         if not outcome.attached:
@@ -345,7 +345,7 @@ class Silence:
         return self._explain()
 
     def _explain(self) -> Reasons:
-        """As it is now."""
+        """The reasons as things are now."""
         from tracer.silence.reasons import Reasons
 
         if self._history is not None:

@@ -155,7 +155,7 @@ def address(value: Value) -> tuple[Value, int]:
 
 
 def depth(value: Value) -> int:
-    """How deep the operations of a value are nested."""
+    """The depth to which the operations of a value are nested."""
     return 1 + max(map(depth, value.args), default=0) if isinstance(value, Op) else 0
 
 

@@ -128,7 +128,7 @@ class Context:
     # --- variables and maps ---
 
     def slot(self, slot: int) -> Value:
-        """What a variable holds."""
+        """The value of a variable."""
         known = self._slots.get(slot)
         if known is None:
             name = self.name(self.clause.slots[slot])

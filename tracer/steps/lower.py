@@ -146,8 +146,8 @@ _LEFT = Const(BOOL, True)
 def _moment(
     ctx: Lowering, body: Sequence[typed.Stmt], index: int, map: str, moments: dict[int, Name]
 ) -> Name | None:
-    """Where `clear(@x)` or `zero(@x)` follows on `print(@x)`, both mean one moment: else the hits of other threads in
-    between would be in no print.
+    """The name of the moment of a `print(@x)` that `clear(@x)` or `zero(@x)` follows on, which both mean: else the hits
+    of other threads in between would be in no print.
     """
     for after in range(index + 1, len(body)):
         following = body[after]

@@ -98,7 +98,7 @@ class MapHas:
 
 @dataclass(frozen=True, slots=True)
 class MapLength:
-    """How many keys there are: uint64."""
+    """The number of keys of a map: uint64."""
 
     name: Name
     map: str
@@ -261,7 +261,7 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """For `name` from `start` to `stop` less one."""
+    """A loop with `name` from `start` to `stop` less one."""
 
     name: Name
     start: Value
@@ -271,7 +271,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """For each (key, value) of a map: in the order of the keys, but in BPF as the kernel keeps them."""
+    """A loop over each (key, value) of a map: in the order of the keys, but in BPF as the kernel keeps them."""
 
     name: Name
     map: str

@@ -50,7 +50,7 @@ def _with_rounds(block: Block, limit: int, rooms: Mapping[str, int], inside: boo
 
 
 def _most(block: Block) -> int | None:
-    """How many rounds the block's loops run at most, a loop over a map by itself aside; None where nothing tells."""
+    """The most rounds that the block's loops run, a loop over a map by itself aside; None where nothing tells."""
     total = 0
     for step in block:
         below = [_most(each) for each in blocks(step)]

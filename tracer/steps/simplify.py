@@ -48,7 +48,7 @@ def simplified(steps: Steps, fixed: set[Name], always: set[Name]) -> Steps:
 
 
 def _uses(body: Block) -> Counter[Name]:
-    """How often each name is used; a use in a loop that the name is not of counts twice."""
+    """The number of uses of each name; a use in a loop that the name is not of counts twice."""
     uses: Counter[Name] = Counter()
     depths: dict[Name, int] = {}
 

@@ -166,7 +166,7 @@ class Child:
         return self.status is not None and os.WIFSIGNALED(self.status) and os.WTERMSIG(self.status) == signal.SIGTRAP
 
     def failure(self) -> str | None:
-        """What to say about how it ended: None where that was status 0, or our own SIGTERM."""
+        """The message about the child's end: None where that was status 0, or our own SIGTERM."""
         if self.status is None:
             return None
         if os.WIFSIGNALED(self.status):

@@ -55,7 +55,7 @@ def nobody(name: str) -> TracerError:
 
 
 def said(chosen: Sequence[int]) -> str:
-    """Which they are: one line."""
+    """A line that names the chosen processes."""
     more = f" and {len(chosen) - _SHOWN} more" if len(chosen) > _SHOWN else ""
     number = "process" if len(chosen) == 1 else f"{len(chosen)} processes:"
     return f"{number} {', '.join(map(_about, chosen[:_SHOWN]))}{more}"

@@ -76,7 +76,9 @@ class _Block:
     """Memory that is no part of the interpreter's: what the code reads when that has given back its own."""
 
     def __init__(self, texts: Sequence[bytes], numbers: int) -> None:
-        """With these texts, each ended by a NUL and at its address of `texts`, and room for so many numbers."""
+        """Makes a gate with these texts, each ended by a NUL and at its address of `texts`, and room for so many
+        numbers.
+        """
         size = 8 * numbers
         self._map = mmap.mmap(-1, size + sum(map(len, texts)) + len(texts))  # a shared mapping merges with no other
         self._at = self._end = ctypes.addressof(ctypes.c_char.from_buffer(self._map))

@@ -40,7 +40,9 @@ class Copying:
 
 
 def copying_command(argv: Sequence[str], program: str, environment: Mapping[str, str]) -> Copying | None:
-    """Of the command of `-c`, whose file is `program`; None where it does not, or that cannot be told."""
+    """The copying of the command of `-c`, whose file is `program`; None where it copies nothing, or that cannot be
+    told.
+    """
     words, variables = [*argv], dict(environment)
     path = program
     if os.path.basename(path) == "env":
@@ -62,7 +64,7 @@ def copying_command(argv: Sequence[str], program: str, environment: Mapping[str,
 
 
 def copying_always(path: str, environment: Mapping[str, str]) -> Copying | None:
-    """Of whatever runs a file from now on, by its configuration."""
+    """The copying of whatever runs a file from now on, by its configuration."""
     return _php(os.path.realpath(path), (), environment) if os.path.basename(path).startswith("php") else None
 
 
@@ -83,7 +85,7 @@ def _node(path: str, words: Sequence[str], environment: Mapping[str, str]) -> Co
 
 
 def _node_options(words: Sequence[str]) -> Iterator[str]:
-    """What --use-largepages says each time; its words end where the script's begin."""
+    """The values of --use-largepages; its words end where the script's begin."""
     rest = [*words]
     while rest and rest[0].startswith("-") and rest[0] != "--":
         name, equal, value = rest.pop(0).partition("=")
@@ -94,7 +96,7 @@ def _node_options(words: Sequence[str]) -> Iterator[str]:
 
 
 def _has_large_pages() -> bool:
-    """Where the kernel has none, node says so and copies nothing."""
+    """Whether the kernel has huge pages: without, node says so and copies nothing."""
     try:
         with open(_PAGES, encoding="ascii") as file:
             return "[never]" not in file.read()

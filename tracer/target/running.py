@@ -54,12 +54,12 @@ class RunningProcess:
 
 
 class RunningProcesses:
-    """Those of one trace. `chosen` says which they are, where the user did not give their numbers. `pidfd` becomes
-    readable when one of them has ended, until `ended` has been asked; -1 where the kernel does not tell.
+    """The processes of one trace. `chosen` says which they are, where the user did not give their numbers. `pidfd`
+    becomes readable when one of them has ended, until `ended` has been asked; -1 where the kernel does not tell.
     """
 
     def __init__(self, each: Sequence[RunningProcess], chosen: str = "") -> None:
-        """At least one, which are closed with it."""
+        """Takes at least one process; they are closed with it."""
         self.chosen = chosen
         self.each = self._left = each
         self.pidfd = each[0].pidfd

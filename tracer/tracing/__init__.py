@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a caller calls the parts of a request that cannot stand together: its parameters, or its options."""
+    """The caller's names for the parts of a request that cannot stand together: its parameters, or its options."""
 
     pid: str = "pid"
     command: str = "command"
@@ -37,7 +37,7 @@ PARAMETERS = Named()
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked: a program with its parameters, and whom to trace: the processes `pid`, or the `command` (a
+    """A request: a program with its parameters, and whom to trace: the processes `pid`, or the `command` (a
     shell's words, or each by itself), or everybody; with `follow` what these start too, with `children` what descends
     from `pid` and runs now. `settings` are as in the program's
     `config`, and before it; `environment` is where BPFTRACE_MAX_STRLEN and its kin are looked for.

@@ -14,7 +14,9 @@ _LOOK_S = 0.1
 
 
 class Words(Protocol):
-    """Who takes what a program says beside its results; `escapes`: control characters in values must not reach it."""
+    """The receiver of what a program says beside its results; `escapes`: control characters in values must not reach
+    it.
+    """
 
     escapes: bool
 

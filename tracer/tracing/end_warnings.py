@@ -53,7 +53,7 @@ class OlderFiles:
 
 
 def lost(plan: Plan, loss: Loss, backend: str | None = None) -> Lost:
-    """What was lost, for people."""
+    """The losses, in words."""
     # Its exit() is found in the events; that of bcc is a flag in the kernel, which nothing can lose.
     return Lost(loss, plan.program, backend == "ftrace" and bool(loss.events) and _says_exit(plan))
 

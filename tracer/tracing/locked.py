@@ -52,8 +52,8 @@ class Locked:
 
 
 def _sleep(thread: int) -> tuple[bytes, ...] | None:
-    """What tells one sleep of a thread from another, where it waits for what concerns probes and nothing can interrupt
-    it; else None.
+    """A value that tells one sleep of a thread from another, where it waits for what concerns probes and nothing can
+    interrupt it; else None.
     """
     try:
         with open(f"/proc/self/task/{thread}/status", "rb") as file:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class Lookout:
-    """Of one trace with probes; none of it is the answer, and what cannot be looked at for want of descriptors or
-    memory is given up. `tell` gets what is said at once.
+    """The lookout of one trace with probes; none of it is the answer, and what cannot be looked at for want of
+    descriptors or memory is given up. `tell` gets what is said at once.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Lookout:
 
     @property
     def incomplete(self) -> Collection[Notice]:
-        """For the end: what lacks something behind an attach point that was detached."""
+        """The notices at the end of what lacks something behind an attach point that was detached."""
         return self._findings.closing
 
     def start(self) -> None:
@@ -68,14 +68,14 @@ class Lookout:
         self._beside(self._silence.before_detach)
 
     def silent(self, outcome: Outcome, trapped: bool) -> list[Notice]:
-        """What is said at the end of attach points without hits. `trapped`: a breakpoint has ended the process."""
+        """The notices at the end of attach points without hits. `trapped`: a breakpoint has ended the process."""
         unexplained = [NotHit((), 0, "")] if outcome.hits == 0 and outcome.attached else []
         closing = self._silence.closing
         found: list[Notice] = self._beside(closing, outcome, self._results.silent, trapped, otherwise=unexplained)
         return found
 
     def tell_older(self, any_hit: bool) -> None:
-        """At the end: the processes that run an older file."""
+        """Says at the end which processes run an older file."""
         if self._older is not None:
             self._beside(self._older.tell, any_hit)
 

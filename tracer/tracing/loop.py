@@ -347,7 +347,7 @@ _Entry = tuple["Clause", Callable[[tuple[object, ...]], None]]
 
 
 class _Timer:
-    """When an interval is due next; it keeps its beat however long its body takes."""
+    """The time at which an interval is due next; it keeps its beat however long its body takes."""
 
     def __init__(self, entry: _Entry) -> None:
         self.entry = entry
@@ -365,7 +365,7 @@ class _Timer:
 
 
 def probe_count(plan: Plan, left_out: Sequence[Site] = ()) -> int:
-    """How many probes a user sees attached: each name once in each clause, however many sites it has."""
+    """The number of probes that a user sees attached: each name once in each clause, however many sites it has."""
     missing = {(site.spot, site.kind) for site in left_out}
     return len(plan.user) + sum(
         len(

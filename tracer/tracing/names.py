@@ -78,7 +78,7 @@ class Names:
 
     @property
     def places(self) -> Names | None:
-        """What keeps symbols as they were at the hit; None where no clause wants any."""
+        """The object that keeps symbols as they were at the hit; None where no clause wants any."""
         return self if self._symbols else None
 
     def frame(self, pid: int, address: int, returned: bool = False) -> str:
@@ -102,7 +102,7 @@ class Names:
         return self._stacks and not is_interpreted(address) and self._current().interrupts(pid, address)
 
     def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
-        """What is inlined there and its lines, where that is asked for."""
+        """The functions that are inlined at an address, with lines, where that is asked for."""
         if not self._config.show_debug_info or is_interpreted(address):
             return []
         return self._current().sources(pid, address, returned)
@@ -115,7 +115,7 @@ class Names:
         return self._current().path(pid, address)
 
     def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
-        """Its build-id and the offset in it."""
+        """The build-id of the file at an address, and the offset in it."""
         return self._current().build_id(pid, address)
 
     def mapping(self, pid: int, address: int) -> Mapping | None:
@@ -123,7 +123,7 @@ class Names:
 
     @property
     def interpreters(self) -> Interpreters | None:
-        """What names the functions of interpreters; None where no clause wants them."""
+        """The object that names the functions of interpreters; None where no clause wants them."""
         if self._interpreters is None and self._interpreted:
             from tracer.resolve.interpreters.frames import Interpreters
 
@@ -132,7 +132,7 @@ class Names:
 
     @property
     def unwinder(self) -> Unwinder | None:
-        """What walks stacks by unwind tables; None where no clause wants that, or the processor is unknown."""
+        """The object that walks stacks by unwind tables; None where no clause wants it, or on unknown processors."""
         if self._unwinder is None and self._stacks:
             from tracer.probes.arch import native
             from tracer.resolve.symbols.unwinder import Unwinder
@@ -143,7 +143,7 @@ class Names:
         return self._unwinder
 
     def closing(self, backend: str) -> Iterator[Notice]:
-        """What is to be said at the end of stacks that are not whole and of missing names; for those who want to know
+        """The notices at the end of stacks that are not whole and of missing names; for those who want to know
         more, of how all stacks ended.
         """
         yield from self._endings(backend)
@@ -178,7 +178,7 @@ class Names:
         return "; --backend bcc walks them further"
 
     def _lacking(self) -> tuple[str, ...]:
-        """What is to be said of interpreters whose frames are not, or not always, in stacks, and of names that a
+        """The notices of interpreters whose frames are not, or not always, in stacks, and of names that a
         compiler wrote and nobody read.
         """
         cut = tuple(_CUT.format(path) for path in sorted(self._symbolizer.cut if self._symbolizer is not None else ()))
@@ -224,7 +224,7 @@ class Names:
 
     @property
     def wake(self) -> tuple[int, ...]:
-        """What becomes readable when a process maps a file, where that must be known at once."""
+        """The descriptors that become readable when a process maps a file, where that must be known at once."""
         return self._records.descriptors if self._records is not None and self._interpreted else ()
 
     def keep_up(self) -> None:
@@ -233,7 +233,7 @@ class Names:
             self.processes()
 
     def processes(self) -> Processes:
-        """What is known of processes at the moment."""
+        """The processes as they are known at the moment."""
         processes = self._open()
         if self._records is not None and self._records.has_any:
             from tracer.kernel.mapping_records import Executed, Forked, Mapped, Missed

@@ -31,12 +31,12 @@ class Once:
         self._turns: list[_Turn] = []
 
     def of_each(self) -> _Turn:
-        """For one more renderer."""
+        """The turn of one more renderer."""
         self._turns.append(_Turn(self))
         return self._turns[-1]
 
     def begin(self) -> None:
-        """What comes now is of another event."""
+        """Begins another event."""
         for each in (self.said, self.files, self.commands):
             each.clear()
         for turn in self._turns:
@@ -94,7 +94,7 @@ class _Command:
             show(self._printed)
 
     def ended(self, printed: bytes) -> None:
-        """It has printed that."""
+        """Notes that a renderer has printed the event."""
         self._printed = printed
         for show in self._shows:
             show(printed)

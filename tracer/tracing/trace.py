@@ -61,9 +61,9 @@ _IN_PYTHON = "hits of tracer's own child before its exec count too: it has no un
 
 
 class Trace:
-    """Of what has been `prepared` and compiled. `results` makes the consumers of results, once what names addresses is
-    there; `told` gets all that is to be said beside them, and so do they. `words` takes what the program's own system()
-    and cat() complain of.
+    """The trace of what has been `prepared` and compiled. `results` makes the consumers of results, once what names
+    addresses is there; `told` gets all that is to be said beside them, and so do they. `words` takes what the program's
+    own system() and cat() complain of.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Trace:
             refuse_rewritten(plan, self._target.pictures)
 
     def _named(self, stack: ExitStack) -> Names | None:
-        """What names addresses; None where the program has none."""
+        """The object that names addresses; None where the program has none."""
         nodes = (node for clause in self._plan.program.clauses for node in walk_clause(clause))
         if not any(isinstance(node, UStack | USym) for node in nodes):
             return None
@@ -168,7 +168,7 @@ class Trace:
         return names
 
     def _whom(self, stack: ExitStack) -> Watched | None:
-        """Whose end ends the trace; a descriptor wakes the loop."""
+        """The processes whose end ends the trace; a descriptor wakes the loop."""
         child, request, controls = self._child, self._request, self._controls
         watched = child if child is not None else self._processes
         if watched is None:
@@ -303,7 +303,7 @@ class Trace:
     # --- the end ---
 
     def _close(self, outcome: Outcome) -> None:
-        """What there is to say when all is counted; the results come first, and are written before it is undone."""
+        """Says all there is to say when all is counted; results come first, and are written before the undoing."""
         self._results.lost(outcome.loss)
         trapped = self._child is not None and self._child.trapped
         silent = self._lookout.silent(outcome, trapped) if self._lookout is not None else []

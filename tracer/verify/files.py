@@ -49,7 +49,7 @@ class Both:
 
     @cached_property
     def dwarf(self) -> Any:
-        """What pyelftools reads of the same file's debug information, with the file of dwz where ours has found it."""
+        """The debug information of the same file as pyelftools reads it, with dwz's file where ours has found it."""
         assert self.entries is not None
         names = {each.name[: each.name.find("debug")] for each in self.entries.elf.sections if "debug_" in each.name}
         if {".", ".z"} <= names:
@@ -61,7 +61,7 @@ class Both:
         return found
 
     def unwind_table(self, name: str) -> Any:
-        """What pyelftools reads of the file's own `.eh_frame` or `.debug_frame`; None where it has none."""
+        """The file's own `.eh_frame` or `.debug_frame` as pyelftools reads it; None where it has none."""
         section = self.other.get_section_by_name(name)
         if section is None or section["sh_type"] == "SHT_NOBITS":
             return None
@@ -71,7 +71,7 @@ class Both:
 
 
 def debug_information(both: Both, found: Findings) -> tuple[Entries, Any] | None:
-    """What ours and pyelftools read of it; None where one of them has none to compare, which is noted."""
+    """The debug information as ours and pyelftools read it; None where one has none, which is noted."""
     entries = found.ours(lambda: both.entries)
     if isinstance(entries, str):
         found.same("debug information", entries, "read", counts=False)

@@ -25,7 +25,7 @@ class OutOfTime(Exception):
 
 
 class Part(NamedTuple):
-    """What came of one part of a file: how many were compared, and `differences` as lines; `more` of these are only
+    """The result of one part of a file: how many were compared, and `differences` as lines; `more` of these are only
     counted. `known` counts the reasons of `known.REASONS` by their names; `raised` is the first that pyelftools raised
     without a known reason, "" for nothing. `cut`: why not all was compared, "" where all was.
     """

@@ -195,7 +195,7 @@ def _table(both: Both, found: Findings, section: Section, table: Table, rows: An
 
 
 def _versions(both: Both, found: Findings) -> dict[int, tuple[bool, str]]:
-    """Of each dynamic symbol: whether its version is the default of its name, and the version."""
+    """The version of each dynamic symbol, behind whether it is the default of its name."""
     by_type = {section.type: index for index, section in enumerate(both.elf.sections)}
     if _VERSYM not in by_type:
         return {}

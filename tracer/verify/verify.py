@@ -47,7 +47,7 @@ def verify(path: str, limit_s: float = LIMIT_S) -> tuple[Part, ...]:
 
 
 def _parts() -> dict[str, Compare]:
-    """What is compared, in this order."""
+    """The parts that are compared, in this order."""
     try:
         from tracer.verify.headers import sections, segments, symbols, usdt
         from tracer.verify.lines import lines

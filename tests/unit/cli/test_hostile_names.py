@@ -10,7 +10,7 @@ import pytest
 from tests.harness.cli import tracer
 from tests.unit.resolve.hostile import NAMES, steering, write_hostile
 from tracer.choices import STAGES
-from tracer.resolve.listing import in_quotes
+from tracer.resolve.attach_texts import in_quotes
 
 
 @pytest.fixture

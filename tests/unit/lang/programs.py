@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError, Source
 from tracer.lang import typed
 from tracer.lang.analyse import analyse
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import ArgSpec, FileIdentity, FileSite, Reg
+from tracer.probes.registry import KINDS
+from tracer.probes.site import ArgSpec, FileIdentity, FileSite, Reg, Site
 
 IDENTITY = FileIdentity(device=1, inode=2, size=3, mtime_ns=4)
 REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
@@ -33,15 +33,12 @@ def site_of(point: ast.AttachPoint) -> FileSite:
     return FileSite(kind, f"{kind}:{path}:{name}", name, args, 0, path, IDENTITY, 0x402000, 0x2000)
 
 
-def probes(clause: ast.Clause) -> list[ast.AttachPoint]:
-    """The attach points of a clause that have sites."""
-    return [point for point in clause.points if point.kind in ("usdt", "uprobe", "uretprobe")]
-
-
-def sites_of(program: ast.Program) -> dict[int, tuple[FileSite, ...]]:
-    """A site for every probe of a program."""
+def sites_of(program: ast.Program) -> dict[int, tuple[Site, ...]]:
+    """A site for every attach point of a program."""
     return {
-        index: tuple(replace(site_of(point), point=number) for number, point in enumerate(probes(clause)))
+        index: tuple(
+            (KINDS[point.kind].alone or site_of)(point).of_point(number) for number, point in enumerate(clause.points)
+        )
         for index, clause in enumerate(program.clauses)
     }
 

@@ -122,6 +122,15 @@ def test_what_is_no_place_in_a_file(place: str) -> None:
     )
 
 
+def test_functions_of_a_source_file() -> None:
+    for text in ("uprobe:/bin/app@src/a.c:init*", 'ur:"/bin/app"@src/a.c:init*', "u:/bin/app@src/a.c:init*+4"):
+        point = read(text)
+        assert (point.name, point.source, point.line, point.apart) == ("init*", None, 0, ("/bin/app", "src/a.c"))
+    for text in ('uprobe:"/bin/app@a.c":init', "uprobe:/bin/app@:init", "uprobe:/bin/app@a.c:0x12"):
+        assert read(text).apart is None
+    assert read("uprobe:@a.c:init").apart == ("", "a.c")
+
+
 def test_source_lines_that_cannot_be() -> None:
     assert fault("uretprobe:/bin/app:shop.c:36") == Diagnostic(
         "a uretprobe cannot be at a source line", Span(0, 28), "a function returns as a whole: name the function"

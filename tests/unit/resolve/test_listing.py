@@ -15,7 +15,8 @@ from tracer.lang.syntax import attach
 from tracer.lang.syntax.attach import read
 from tracer.lang.syntax.parser import parse
 from tracer.probes.site import Target, places_among
-from tracer.resolve.listing import as_written, list_lines, list_probes, quoted
+from tracer.resolve.attach_texts import as_written, quoted
+from tracer.resolve.listing import list_lines, list_probes
 from tracer.resolve.sites.expand import expand
 
 LIBJVM = "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so"

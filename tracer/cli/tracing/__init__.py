@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Printing:
-    """How results are printed, and where: in `format`, maps of stacks as `stacks` says (`stacks.Wanted`, or None), to
-    the file `output`, or to stdout; and in the formats of `also` to its files. `failures`: what could not be read is
-    told with the results, too. `warnings` are printed, what warnf() says too. `raw`: a terminal gets values as they
-    are.
+    """The way in which results are printed, and the place: in `format`, maps of stacks as `stacks` says
+    (`stacks.Wanted`, or None), to the file `output`, or to stdout; and in the formats of `also` to its files.
+    `failures`: what could not be read is told with the results, too. `warnings` are printed, what warnf() says too.
+    `raw`: a terminal gets values as they are.
     """
 
     format: str = "text"
@@ -43,7 +43,7 @@ class Printing:
 
 
 def compiled(prepared: Prepared, printing: Printing, stack: ExitStack, need_usable: bool = True) -> Compiled:
-    """What was asked, compiled; its warnings are said. Until the `stack` closes, it is said who holds us up."""
+    """The compiled request; its warnings are said. Until the `stack` closes, it is said who holds us up."""
 
     def planned(plan: Plan, warnings: Sequence[Diagnostic]) -> None:
         if printing.stacks is not None:

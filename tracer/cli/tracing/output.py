@@ -76,7 +76,9 @@ class Output:
 
     @classmethod
     def of_results(cls, path: str | None, buffering: str, controls: Controls, raw: bool, stack: ExitStack) -> Output:
-        """To the file `path`, or to stdout: but for a terminal, a traced program's strings come out as they went in."""
+        """The output to the file `path`, or to stdout: but for a terminal, a traced program's strings come out as they
+        went in.
+        """
         if path is not None:
             try:
                 descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
@@ -139,7 +141,7 @@ class Output:
         self._size = len(data)
 
     def _write(self, data: memoryview) -> int:
-        """How many bytes were taken; 0 where there is no room."""
+        """Writes; returns the number of bytes that were taken, 0 where there is no room."""
         try:
             if not self._polite:
                 return os.write(self._descriptor, data)
@@ -175,7 +177,7 @@ class Output:
 
 
 class Words:
-    """What is said on stderr during a trace. Who does not read it, or has closed it, is not told; and neither does it
+    """The words on stderr during a trace. Who does not read it, or has closed it, is not told; and neither does it
     keep the trace from its end.
     """
 

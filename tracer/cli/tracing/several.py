@@ -26,7 +26,9 @@ def consumer_of(
     printing: Printing, outs: Sequence[Output], program: Program, names: Symbolizer | None, quiet: bool,
     effects: Effects, controls: Controls, stack: ExitStack,
 ) -> Consumer:  # fmt: skip
-    """What writes to `outs`, the first of which is that of `printing`, and the others those that it names also."""
+    """The consumer that writes to `outs`, the first of which is that of `printing`, and the others those that it names
+    also.
+    """
 
     def made(out: Output, format: str, wanted: Wanted | None, own: Effects) -> Consumer:
         if wanted is None:

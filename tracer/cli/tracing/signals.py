@@ -22,7 +22,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
-    """From `with` to its end SIGINT, SIGTERM and SIGHUP ask for the end, SIGUSR1 for the maps.
+    """Signals of the user: from `with` to its end SIGINT, SIGTERM and SIGHUP ask for the end, SIGUSR1 for the maps.
 
     A second one, half a second later or more, or one that comes when the probes are gone already, asks to hurry: what
     has not been shown yet is left out. (timeout(1) and a terminal under sudo can send one signal twice at once.)

@@ -27,8 +27,8 @@ _TWO = "--diff compares two maps of stacks, or two files"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to make of maps of stacks: a format of `--stacks`, of these maps alone if any are named; with `compare` two
-    of them compared. `title` and `unit` are the user's words for the page and for what is counted.
+    """The document to make of maps of stacks: a format of `--stacks`, of these maps alone if any are named; with
+    `compare` two of them compared. `title` and `unit` are the user's words for the page and for what is counted.
     """
 
     format: str
@@ -100,7 +100,7 @@ def renderer_of_stacks(
 
 
 def text_beside(on_stdout: bool, buffering: str, controls: Controls, stack: ExitStack, raw: bool) -> Sink:
-    """Where the text beside a document goes: to stdout, or where the document is `on_stdout` to stderr."""
+    """The sink of the text beside a document: stdout, or where the document is `on_stdout` to stderr."""
     descriptor, name = (2, "stderr") if on_stdout else (1, "stdout")
     if (sys.stderr if on_stdout else sys.stdout) is None:
         return Nowhere()

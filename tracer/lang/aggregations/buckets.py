@@ -39,7 +39,7 @@ def log2_bounds(bucket: int, bits: int) -> tuple[int | None, int]:
 
 
 def quantile_count(bits: int, signed: bool) -> int:
-    """How many buckets quantiles() has."""
+    """The number of buckets of quantiles()."""
     return 2 * ((64 - bits) << bits) if signed else (65 - bits) << bits
 
 
@@ -64,7 +64,7 @@ def quantile_bounds(bucket: int, bits: int, signed: bool) -> tuple[int, int]:
 
 
 def linear_count(low: int, high: int, step: int) -> int:
-    """How many buckets lhist has, the two open ones included."""
+    """The number of buckets of lhist(), the two open ones included."""
     return (high - low) // step + 2
 
 

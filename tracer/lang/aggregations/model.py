@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 class Average(NamedTuple):
-    """What avg and stats keep; the total is a 64-bit integer of the map's sign, wrapped."""
+    """The state of avg and stats; the total is a 64-bit integer of the map's sign, wrapped."""
 
     hits: int
     total: int
@@ -58,7 +58,7 @@ UNSET = _Unset(0)
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a value is in a map of BPF, of one CPU.
+    """The form of a value in a map of BPF, of one CPU.
 
     `add`: the function of `maps.h` that adds to it, `array_` before it for that of arrays. `size` and `array_size`: its
     bytes. `subtracts`: what is new since a reading is what was read less what had been; of another kind all of it is
@@ -86,7 +86,7 @@ VALUE = Cell("counter_add", "value", 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How a key of a map is kept; `inner` is its form in `results.store`.
+    """The way in which a key of a map is kept; `inner` is its form in `results.store`.
 
     `cell`: in BPF; None: as its clauses use it, as plain values are. `encode`: the macros of C that map a signed and
     an unsigned value to what `add` takes; `flip` gives the value again, by whether it is signed: xor with this.

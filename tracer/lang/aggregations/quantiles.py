@@ -63,7 +63,7 @@ def _millionths(text: str) -> int:
 
 
 def _coarse(decl: MapDecl) -> tuple[int, bool]:
-    """What `quantile_bucket` takes behind a value."""
+    """The arguments of `quantile_bucket` behind a value."""
     return decl.parameters[0], is_signed(decl)
 
 

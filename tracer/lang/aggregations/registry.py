@@ -16,7 +16,7 @@ AGGREGATIONS: Final[Registry[Aggregation]] = Registry(*SOURCES)
 
 
 def kept_of(decl: MapDecl) -> Kept:
-    """What a key of a map holds and a hit does to it."""
+    """The way in which the keys of a map are kept, and what a hit does to one."""
     if decl.kind == "scalar":
         from tracer.lang.aggregations.model import PLAIN
 

@@ -16,8 +16,8 @@ MOST_INTERVALS = 999_999
 
 
 class _Reduction(NamedTuple):
-    """How the values of one interval become one: `first` is what is kept of the first, made of its moment and itself;
-    `join` puts two such together, in any order; `shown` is the value of the interval.
+    """The reduction of the values of one interval to one: `first` is what is kept of the first, made of its moment and
+    itself; `join` puts two such together, in any order; `shown` is the value of the interval.
     """
 
     first: Callable[[int, int], Any]

@@ -43,7 +43,7 @@ class Conversion:
 
     @property
     def stars(self) -> int:
-        """How many numbers it takes before its value: for a `*` width and a `*` precision."""
+        """The numbers that it takes before its value: one for a `*` width, one for a `*` precision."""
         return (self.width, self.precision).count("*")
 
 
@@ -89,7 +89,7 @@ def accepts(kind: str, type: Type) -> bool:
 
 
 def fitting(type: Type) -> str:
-    """What to write instead of a conversion that cannot show this type."""
+    """The conversions to write instead of one that cannot show this type."""
     if isinstance(type, FloatType):
         return "use %f"
     return "use %d" if isinstance(type, (IntType, BoolType)) else "use %s"

@@ -252,7 +252,7 @@ def _aggregated(
 
 
 def _weak(op: str, type: Type) -> IntType:
-    """What a compound assignment says about its target."""
+    """The type that a compound assignment asks of its target."""
     if op == "-=":
         return INT64
     return wide(type) if isinstance(type, IntType) and type != LITERAL else LITERAL

@@ -57,7 +57,7 @@ def read_as_zero(program: ast.Program) -> tuple[ast.Program, tuple[Diagnostic, .
 
 
 def _kept(node: Any) -> set[tuple[str, int]]:
-    """Where a node takes a map and no value: names of its fields, and places in them."""
+    """The places at which a node takes a map and no value: names of its fields, and positions in them."""
     if isinstance(node, ast.Call):
         function = FUNCTIONS.get(node.name)
         if function is None or not function.args:

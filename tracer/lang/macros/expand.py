@@ -145,7 +145,9 @@ class _Expander:
         return block
 
     def uncalled(self) -> Iterator[ast.Clause]:
-        """For each function without calls a clause that asks for the size of one: it is checked, and does nothing."""
+        """Makes for each function without calls a clause that asks for the size of one: it is checked, and does
+        nothing.
+        """
         from tracer.lang.macros.functions import block_of
         from tracer.probes.timers import BEGIN
 
@@ -218,7 +220,7 @@ class _Body:
         self.own = {name for statement in macro.body for name in map(_assigned, walk(statement)) if name}
 
     def filled(self) -> list[ast.Stmt]:
-        """They themselves, with the arguments for the parameters."""
+        """The statements of the macro, with the arguments for the parameters."""
         return [rewrite(statement, self._change) for statement in self.macro.body]
 
     def _change(self, node: Any) -> Any:

@@ -63,7 +63,7 @@ class Tree:
                     yield from self.body(inner, depth + 1)
 
     def text(self, value: Any) -> str:
-        """What a field holds."""
+        """The text of a field's value."""
         match value:
             case bool():
                 return "true" if value else "false"

@@ -51,7 +51,7 @@ def _clause(tree: Tree, clause: typed.Clause) -> Iterator[str]:
 
 
 def tree_of(program: typed.Program) -> Tree:
-    """What prints the nodes of a program."""
+    """The printer of a program's nodes."""
     def place(node: Any) -> str:
         return f"{node.map}[{tree.text(node.key)}]" if node.key else node.map
 

@@ -52,7 +52,7 @@ class Unit:
 
     @property
     def place(self) -> str:
-        """How a message names the unit's kind of probe."""
+        """The name of the unit's kind of probe in messages."""
         return KINDS[self.points[0].kind].where
 
 
@@ -163,7 +163,7 @@ class Context:
         return f"{line}:{column}"
 
     def text(self, span: Span) -> str:
-        """What the user wrote there."""
+        """The user's own text there."""
         return self.source.text[span.start : span.end]
 
     def format_index(self, text: str, types: tuple[Type, ...] = (), output: typed.Output | None = None) -> int:
@@ -213,7 +213,7 @@ class Context:
 
     @contextmanager
     def unread(self) -> Iterator[None]:
-        """What is typed meanwhile is never computed: only its type is asked for."""
+        """Marks what is typed meanwhile as never computed: only its type is asked for."""
         self._unread += 1
         try:
             yield
@@ -256,7 +256,7 @@ class Context:
         return variable
 
     def variable_type(self, variable: Variable) -> Type | None:
-        """Its type, as far as the pass before found one, or else this one up to here."""
+        """The type of a variable, as far as the pass before found one, or else this one up to here."""
         facts = self.known.variables.get(variable.key) or self.found.variables.get(variable.key)
         type = facts.type() if facts else None
         self.first_reads.setdefault(variable.key, type)

@@ -143,7 +143,7 @@ class ExpressionParser(Cursor):
         self.fail(f"expected an expression, found {token.describe()}", token.span)
 
     def _operand(self) -> ast.Expr:
-        """What a prefix operator applies to."""
+        """The operand of a prefix operator."""
         self._nesting += 1
         try:
             if self._nesting > MAX_NESTING:

@@ -26,7 +26,7 @@ STANDARD = {
 
 
 class Imports:
-    """What has been imported so far; shared by the parsers of all files of a program."""
+    """The files that have been imported so far; shared by the parsers of all files of a program."""
 
     def __init__(self, source: Source) -> None:
         self.source = source

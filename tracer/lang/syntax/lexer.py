@@ -58,7 +58,7 @@ class Token(NamedTuple):
     value: int | bytes = 0
 
     def describe(self) -> str:
-        """How a message names it."""
+        """The token's name in messages."""
         return "the end of the program" if self.kind == "end" else f"'{self.text}'"
 
 

@@ -60,7 +60,7 @@ def _parser(source: Source, params: Sequence[str], start: int = 0) -> Parser:
 
 
 def _probes_left_out(source: Source, params: Sequence[str], start: int) -> list[Diagnostic]:
-    """Where a header cannot be read: the probes that no header would help, as those on the kernel."""
+    """The warnings, where a header cannot be read, of the probes that no header would help, as those on the kernel."""
     text = re.sub(r"^[ \t]*#.*", lambda line: " " * len(line[0]), source.text[start:], flags=re.M)
     parser = Parser(replace(source, text=source.text[:start] + text, included=()), params)
     parser.program()

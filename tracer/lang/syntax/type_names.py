@@ -121,7 +121,7 @@ def _with_suffixes(parser: Cursor, type: ast.TypeName) -> ast.TypeName:
 
 
 def template_end(text: str, start: int) -> int:
-    """Where the arguments of a template end that begin there, 0 where none do."""
+    """The end of a template's arguments that begin there, 0 where none do."""
     depth = 0
     for at in range(start, len(text)):
         depth += {"<": 1, ">": -1}.get(text[at], 0)

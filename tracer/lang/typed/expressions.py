@@ -158,8 +158,8 @@ class BlockExpr(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Cast(Expr):
-    """To an integer type from an integer or bool; to bool from an integer; to a wider string buffer; to a record with
-    the same fields in another order.
+    """A conversion: to an integer type from an integer or bool; to bool from an integer; to a wider string buffer; to a
+    record with the same fields in another order.
     """
 
     operand: Expr
@@ -191,7 +191,7 @@ class Load(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Part(Expr):
-    """What lies at a byte offset (uint64) in a struct, union or array that has been read: an integer, a bool, a struct,
+    """The part at a byte offset (uint64) of a struct, union or array that has been read: an integer, a bool, a struct,
     union or array, or the string in an array of `type.size - 1` chars. Behind the end all is 0.
     """
 

@@ -16,7 +16,7 @@ OutputKind = Literal["errorf", "warnf", "debugf", "cat", "system", "join"]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What becomes of a text that is not printed as printf does: it is a message, the name of a file to show, a command
+    """The use of a text that is not printed as printf does: it is a message, the name of a file to show, a command
     to run, or what `join()` prints. `span` is the call, `within` the calls of macros and functions that it stands in,
     the innermost first.
     """
@@ -75,8 +75,8 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What `config = { … }` or the environment sets: sizes in bytes, counts, words. A `stack_copy` of 0 leaves it to
-    the backend how much of a stack is copied to be walked.
+    """The settings of `config = { … }` and the environment: sizes in bytes, counts, words. A `stack_copy` of 0 leaves
+    it to the backend how much of a stack is copied to be walked.
     """
 
     max_strlen: int = 1024
@@ -116,5 +116,5 @@ class Program:
     outputs: dict[int, Output] = field(default_factory=dict)
 
     def most_keys(self, map: str) -> int:
-        """How many keys a map can hold."""
+        """The number of keys that a map can hold."""
         return self.maps[map].most or self.config.max_map_keys

@@ -165,7 +165,7 @@ class BufferType(ArrayType):
 
     @property
     def room(self) -> int:
-        """How many bytes there can be."""
+        """The most bytes that there can be."""
         return self.count - 8
 
     def __str__(self) -> str:
@@ -227,8 +227,8 @@ class StructType:
 
 @dataclass(frozen=True, slots=True)
 class NamedType:
-    """What a pointer leads to, by its name alone: it is looked up where somebody reads there, so that a struct can lead
-    to itself and nothing is read that nobody needs. `place`: where debug information has it, a file and an entry.
+    """The type that a pointer leads to, by its name alone: it is looked up where somebody reads there, so a struct can
+    lead to itself, and nothing is read that nobody needs. `place`: where debug information has it, a file and an entry.
     """
 
     name: str
@@ -258,8 +258,8 @@ class StackType:
 
     @property
     def words(self) -> int:
-        """How many words a hit may have of it: those of an interpreter stand behind the addresses, and are never so few
-        that BPF keeps them on its own stack, where the verifier would follow each by itself.
+        """The most words that a hit may have of it: those of an interpreter stand behind the addresses, and are never
+        so few that BPF keeps them on its own stack, where the verifier would follow each by itself.
         """
         return max(2 * self.frames, 16) if self.interpreted else self.frames
 

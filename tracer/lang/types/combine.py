@@ -90,7 +90,9 @@ def join(left: Type, right: Type) -> Type | None:
 
 
 def layout(of: Type | int | str) -> Hashable:
-    """What is equal of types, and of constants, that show the same bytes in the same way, wherever they are defined."""
+    """A key that is equal for types, and for constants, that show the same bytes in the same way, wherever they are
+    defined.
+    """
     if isinstance(of, StructType):
         shown = [each.type if isinstance(each.type, EnumType) else str(each.type) for each in of.fields]
         places = [(each.name, each.offset, each.shift, each.width) for each in of.fields]
@@ -99,7 +101,9 @@ def layout(of: Type | int | str) -> Hashable:
 
 
 def _join_pointers(left: PointerType, right: PointerType) -> PointerType | None:
-    """To types of one name, if they are not known to differ. A void * takes any, since nothing can be read there."""
+    """The common type of pointers to types of one name, if they are not known to differ. A void * takes any, since
+    nothing can be read there.
+    """
     one, other = left.target, right.target
     if one is None or other is None:
         return PointerType()
@@ -117,7 +121,7 @@ def anywhere(address: VariablePointer) -> VariablePointer:
 
 
 def _join_addresses(left: VariablePointer, right: VariablePointer) -> VariablePointer | None:
-    """Of one variable, of one of several, or a number alone."""
+    """The common type of addresses: of one variable, of one of several, or a number alone."""
     one, other = (None if side.target is None else settled(side.target) for side in (left, right))
     target = join(one, other) if isinstance(one, StringType) and isinstance(other, StringType) else None
     if one != other and target is None:
@@ -167,7 +171,7 @@ def wide(type: IntType) -> IntType:
 
 
 def stored(type: Type) -> Type:
-    """How a map keeps a value: integers in 64 bits, those in tuples too."""
+    """The type in which a map keeps a value: integers in 64 bits, those in tuples too."""
     if isinstance(type, VariablePointer):
         return anywhere(type)
     if isinstance(type, PointerType | EnumType):

@@ -25,7 +25,7 @@ from tracer.lang.types import (
 
 
 def described(type: Type) -> tuple[str, str]:
-    """Its kind, and its whole name."""
+    """The kind of a type, and its whole name."""
     match type:
         case PointerType(target=target):
             return "pointer", f"{'void' if target is None else described(target)[1]} *"

@@ -30,7 +30,7 @@ class Parameter:
 
 
 class Outside(Protocol):
-    """What the debug information of the traced files says, looked up when somebody asks. Raises `TracerError`."""
+    """The debug information of the traced files, looked up when somebody asks. Raises `TracerError`."""
 
     def type(self, name: str, sites: tuple[FileSite, ...]) -> Type | str | None:
         """The type of a name, as `Declared.find` has it: what it means in the functions of these sites, else in their

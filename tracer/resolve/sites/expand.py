@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
@@ -204,6 +204,7 @@ def sites_of(
     from tracer.resolve.files.paths import find_files
     from tracer.resolve.sites.site_cache import keep, recall
 
+    point = as_meant(point, target)
     found = find_files(point.path, target)
     find = KINDS[point.kind].sites
     assert find is not None
@@ -255,6 +256,25 @@ def sites_of(
         raise failures[0] if failures else _nothing(point, found, files)
     limit.check(len(sites), f"this means {len(sites)} places")
     return tuple(sites)
+
+
+def as_meant(point: AttachPoint, target: Target) -> AttachPoint:
+    """The attach point, with its file and source file apart where no file is called as both together are. Raises
+    `TracerError` where there is neither.
+    """
+    if point.apart is None:
+        return point
+    from tracer.resolve.files.paths import find_files
+
+    path, source = point.apart
+    try:
+        find_files(point.path, target)
+    except TracerError as error:
+        with suppress(TracerError):
+            find_files(path, target)
+            return replace(point, path=path or None, source=source, apart=None)
+        raise error from None
+    return replace(point, apart=None)
 
 
 class _Files:
@@ -322,8 +342,8 @@ class _Files:
 def _nothing(point: AttachPoint, found: Sequence[Found], files: _Files) -> TracerError:
     from tracer.errors import printable
 
-    if point.source is not None:
-        return TracerError(f"no code comes from '{printable(point.source)}' in any of {len(found)} files")
+    if point.line:
+        return TracerError(f"no code comes from '{printable(point.source or '')}' in any of {len(found)} files")
     name = point.name or "*" if point.provider is None else f"{point.provider}:{point.name or '*'}"
     message = f"no {KINDS[point.kind].target} matches '{printable(name)}' in any of {len(found)} files"
     return TracerError(message, _near(point, found, files))

@@ -12,7 +12,7 @@ from tracer.dataclass import replace
 from tracer.errors import TracerError, printable
 from tracer.probes.model import AttachPoint
 from tracer.probes.registry import is_return
-from tracer.probes.site import ArgSpec, FileSite, Mem, SiteLimit, TailPlace, Unreadable
+from tracer.probes.site import ArgSpec, FileSite, Mem, NothingThere, SiteLimit, TailPlace, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.elf.symbol_table import Function
@@ -58,10 +58,13 @@ def function_sites(
     functions = _named(point, binary, processes, left_out)
     sites = _of_functions(point, binary, functions, limit, left_out)
     left_out += _copies(point, binary, functions, all)
-    if not point.cpp:
+    if not point.cpp and point.source is None:
         return sites
     before = f"{point.kind}:{binary.shown}:"
-    return [replace(site, probe=f"{before}cpp:{site.probe.removeprefix(before)}") for site in sites]
+    own = before if point.source is None else f"{point.kind}:{binary.shown}@{point.source}:"
+    return [
+        replace(site, probe=f"{own}{'cpp:' * point.cpp}{site.probe.removeprefix(before)}") for site in sites
+    ]
 
 
 def _named(
@@ -73,7 +76,22 @@ def _named(
     functions = find_functions(binary, name, point.kind, point.cpp, processes, left_out)
     if not functions:
         raise not_found(binary, name)
-    return functions
+    if point.source is None:
+        return functions
+    from tracer.resolve.functions.source_files import of_source
+
+    own = of_source(binary, functions, point.source)
+    if not own:
+        shown, source = printable(binary.shown), printable(point.source)
+        what = f"that matches '{printable(name)}'" if is_pattern(name) else f"'{printable(name)}'"
+        raise NothingThere(f"{shown}: no function {what} comes from '{source}'", _elsewhere(binary, functions))
+    return own
+
+
+def _elsewhere(binary: Binary, functions: Sequence[Function]) -> str | None:
+    """The remedy for a function that is of another source file."""
+    line = binary.lines.line_at(functions[0].address) if binary.lines is not None and len(functions) == 1 else None
+    return None if line is None else f"{functions[0].name} comes from {printable(line.rpartition(':')[0])}"
 
 
 def _of_functions(

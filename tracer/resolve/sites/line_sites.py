@@ -17,13 +17,12 @@ from collections.abc import Iterable, Iterator
 from tracer.dataclass import NamedTuple, replace
 from tracer.errors import TracerError, printable
 from tracer.probes.model import AttachPoint
-from tracer.probes.site import FileSite, NoSuchLine, NothingThere, SiteLimit
+from tracer.probes.site import FileSite, NoSuchLine, SiteLimit
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.line_table import Row, Sequence
-from tracer.resolve.dwarf.lines.programs import LinePrograms
 from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.elf.symbols import is_cold
-from tracer.resolve.files.paths import did_you_mean
+from tracer.resolve.functions.source_files import sequences_of
 from tracer.resolve.safety.code import Range
 from tracer.resolve.safety.placement import inside_function
 from tracer.resolve.sites.function_sites import site_inside
@@ -39,20 +38,8 @@ def line_sites(point: AttachPoint, binary: Binary, limit: SiteLimit, left_out: l
     Raises `NothingThere` where the file has no such line, `TracerError` where it is ambiguous or must not be probed.
     """
     assert point.source is not None
-    programs = _programs(binary)
-    found = [each for each in programs.of_file(point.source) if _is_loaded(binary, each)]
-    paths = sorted({row.path for sequence in found for row in sequence if row.path is not None and row.line})
     shown, source = printable(binary.shown), printable(point.source)
-    if not paths:
-        name = point.source.rpartition("/")[2]
-        near = did_you_mean(name, sorted(programs.source_names() - {name}))
-        raise NothingThere(f"{shown}: no code comes from a source file '{source}'", near)
-    if len(paths) > 1:
-        named = ", ".join(printable(path) for path in paths[:_MOST_NAMED])
-        more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
-        raise TracerError(
-            f"{shown}: '{source}' may be {len(paths)} source files: {named}{more}", "write more of the path"
-        )
+    found = sequences_of(binary, point.source)
     addresses = _reached([each for sequence in found for each in _pieces(sequence, point, binary)])
     if not addresses:
         raise _no_code(point, shown, found)
@@ -66,23 +53,6 @@ def line_sites(point: AttachPoint, binary: Binary, limit: SiteLimit, left_out: l
             refused.append(error)
     leave_out(refused, len(addresses), left_out, "be probed", "places")
     return sites
-
-
-def _programs(binary: Binary) -> LinePrograms:
-    if binary.lines is None:
-        raise NothingThere(
-            f"{printable(binary.shown)}: the file has no debug information, so its source lines are not known",
-            "compile it with -g, or install its debug symbols",
-        )
-    return binary.lines
-
-
-def _is_loaded(binary: Binary, sequence: Sequence) -> bool:
-    """Whether the file holds the code. Of a function that the linker dropped, rows stay at address 0 or beyond
-    everything.
-    """
-    address = sequence[0].address
-    return address != 0 and binary.code.executable(address)
 
 
 class _Piece(NamedTuple):

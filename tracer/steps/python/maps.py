@@ -53,7 +53,7 @@ class PythonMaps:
         return f"{key} in {self._dict(name)}"
 
     def length(self, name: str) -> str:
-        """How many keys there are."""
+        """The text of the number of keys."""
         if self.local is None:
             return f"{self._once('length', name, lambda: _counter(self.maps, name))}()"
         return f"len({self._dict(name)})"
@@ -203,7 +203,7 @@ def reader(maps: MapStore, decl: MapDecl) -> Callable[[Key], object]:
 
 
 def average_reader(table: Table, signed: bool) -> Callable[[Key], int]:
-    """As `reader`, on the inner form of an avg or stats map of `LocalMaps`."""
+    """The reader of an avg or stats map's inner form in `LocalMaps`, as `reader` is for others."""
     sign = 1 << 63
 
     def read(key: Key) -> int:

@@ -36,7 +36,7 @@ def measured(reach: Reach, length: int, size: int) -> bytes | NoRoom | None:
 
 
 def _anywhen(pid: int, address: int, moment: int) -> Symbol:
-    """Where nobody keeps what processes map."""
+    """The symbol of an address, where nobody keeps what processes map."""
     return Symbol(pid, address)
 
 

@@ -20,10 +20,11 @@ from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.host.maps import mappings
 from tracer.lang.syntax.parser import parse
 from tracer.pipeline import plan
-from tracer.probes.site import FileSite, Mem, Reg, Target, Unreadable, places_among
+from tracer.probes.site import FileSite, Mem, Reg, Target, Unreadable, period_ns, places_among
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.identity import open_verified
+from tracer.resolve.listing import list_lines
 from tracer.resolve.sites.expand import expand
 
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
@@ -186,6 +187,41 @@ def test_an_address_may_be_given(here: Path) -> None:
     assert fault("uprobe:./funcs:0x7fffff")[0] == "./funcs: the address at 0x7fffff is not in the file"
 
 
+SOURCES = {
+    "a.c": "static __attribute__((noinline)) int init(int n) { asm volatile(\"\"); return n + 1; }\n"
+    "__attribute__((noinline)) int parse_a(int n) { return init(n) * 3; }\n"
+    "int parse_c(int); int main(void) { return parse_a(1) + parse_c(1); }\n",
+    "b.c": "static __attribute__((noinline)) int init(int n) { asm volatile(\"\"); return n + 2; }\n"
+    "__attribute__((noinline)) int parse_c(int n) { return init(n) * 3; }\n",
+}
+
+
+def test_functions_of_a_source_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in SOURCES.items():
+        Path(name).write_text(text)
+    subprocess.run(["gcc", "-g", "-O1", "-o", "two", *SOURCES], check=True)
+    inits = {site.address for site in sites("uprobe:./two:init")}
+    (first,), (second,) = sites("uprobe:./two@a.c:init"), sites("uprobe:./two@b.c:init")
+    assert first.address != second.address and {first.address, second.address} == inits
+    assert (first.probe, first.function) == ("uprobe:./two@a.c:init", "init")
+    assert names(sites("uprobe:./two@a.c:*")) == [f"uprobe:./two@a.c:{name}" for name in ("init", "parse_a", "main")]
+    assert [site.kind for site in sites("uretprobe:./two@b.c:parse_*")] == ["uretprobe"]
+    assert "\n".join(list_lines("uprobe:./two@b.c:*", Target())).split() == [
+        "uprobe:./two@b.c:init", "uprobe:./two@b.c:parse_c"
+    ]  # fmt: skip
+    assert fault("uprobe:./two@b.c:parse_a") == (
+        "./two: no function 'parse_a' comes from 'b.c'", f"parse_a comes from {tmp_path}/a.c"
+    )  # fmt: skip
+    assert fault("uprobe:./two@b.c:parse_a*") == (
+        "./two: no function that matches 'parse_a*' comes from 'b.c'", f"parse_a comes from {tmp_path}/a.c"
+    )  # fmt: skip
+    assert fault("uprobe:./two@c.c:*")[0] == "./two: no code comes from a source file 'c.c'"
+    Path("two").rename("two@a.c")
+    assert {site.address for site in sites("uprobe:./two@a.c:init")} == inits
+    assert fault("uprobe:./three@a.c:init")[0] == "./three@a.c: no such file"
+
+
 def test_a_place_in_the_file_may_be_given(here: Path, build: Build) -> None:
     shutil.copy2(build(FUNCTIONS_C, "-O1", "-no-pie"), here / "apart")
     (entry,) = sites("uprobe:./apart:helper_one")
@@ -275,10 +311,15 @@ def test_readable_names_are_looked_up_for_programs_that_show_them(
     assert site.function == ("leaf(int)" if asked else "_Z4leafi")
 
 
-def test_clauses_without_sites_have_none_and_every_fault_is_reported(here: Path) -> None:
+def test_what_is_in_no_file_has_a_site_of_its_own_and_every_fault_is_reported(here: Path) -> None:
     program = parse(Source("BEGIN { } usdt:./shop:consts { } interval:s:1 { } END { }"))
     found = expand(program, Target())
-    assert [len(found[index]) for index in range(4)] == [0, 1, 0, 0]
+    kinds = [[(site.kind, site.probe, site.in_file) for site in found[index]] for index in range(4)]
+    assert kinds == [
+        [("begin", "begin", False)], [("usdt", "usdt:./shop:shop:consts", True)],
+        [("interval", "interval:s:1", False)], [("end", "end", False)],
+    ]  # fmt: skip
+    assert period_ns(found[2]) == 1_000_000_000
     text = "usdt:./shop:nope { } uprobe:./none:f,uprobe:./funcs:main { } uprobe:./script:f { }"
     with pytest.raises(ProgramError) as caught:
         expand(parse(Source(text)), Target())

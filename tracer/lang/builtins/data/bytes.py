@@ -47,7 +47,7 @@ def _block(value: typed.Expr, type: ArrayType) -> typed.Expr:
 
 
 def _array_size(value: typed.Expr) -> int | None:
-    """How many bytes an array has; None for other types."""
+    """The bytes of an array; None for other types."""
     if isinstance(value.type, StringType) and (
         isinstance(value, typed.Part) or (isinstance(value, typed.Str) and value.array)
     ):

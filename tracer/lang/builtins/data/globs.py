@@ -65,7 +65,9 @@ def _class(inside: bytes) -> tuple[tuple[int, int], ...]:
 
 @lru_cache(maxsize=64)
 def _expression(glob: Glob) -> re.Pattern[bytes]:
-    """What stands between two stars is taken where it is found first; a group in a look-ahead is never tried again."""
+    """The regular expression of a glob: a part between two stars is taken where it is found first, and a group in a
+    look-ahead is never tried again.
+    """
     pieces = [b""]
     for number, ranges in enumerate((*glob.places, None)):
         pieces += [b""] if number in glob.stars else []

@@ -10,7 +10,9 @@ from tracer.lang.types.combine import LITERAL, SMALL
 
 
 def _bswap(call: Call) -> typed.Expr:
-    """As wide as its argument. A literal is as wide as it needs to be. Values that stay below 2**32 have 32 bits."""
+    """`bswap(n)`, as wide as its argument. A literal is as wide as it needs to be. Values that stay below 2**32 have 32
+    bits.
+    """
     (operand,) = call.args
     bits = operand.type.bits if isinstance(operand.type, IntType) else 8
     value = constant(operand)

@@ -35,7 +35,7 @@ def _is_scalar(call: Call) -> typed.Expr:
 
 
 def _assert_str(call: Call) -> tuple[()]:
-    """In bpftrace's words."""
+    """`assert_str(…)`, whose messages have bpftrace's words."""
     type: Type | None = call.args[0].type
     word = "arrays" if isinstance(type, ArrayType) else "pointers"
     item = type.item if isinstance(type, ArrayType) else type.target if isinstance(type, PointerType) else None

@@ -38,7 +38,7 @@ def _read(path: str) -> str:
 
 
 def cpus() -> int:
-    """How many CPUs this machine can have."""
+    """The number of CPUs that this machine can have."""
     return sum(map(len, _listed(_read(_CPUS)))) or os.cpu_count() or 1
 
 
@@ -50,7 +50,7 @@ def nodes() -> list[tuple[int, list[range]]]:
 
 
 def _node(ctx: Lowering[V], node: typed.Builtin) -> V:
-    """By the CPU, which every backend knows."""
+    """`numaid`, by the CPU, which every backend knows."""
     found, zero = nodes(), ctx.constant(0, UINT64)
     if len(found) < 2:
         return ctx.constant(found[0][0] if found else 0, UINT64)

@@ -173,7 +173,7 @@ def increment(ctx: Context, node: ast.IncDec, target: ast.MapRef, delta: int) ->
 
 
 def element(ctx: Context, node: ast.Call) -> tuple[str, tuple[typed.Expr, ...]] | None:
-    """What `delete()` removes, `@x, key`, `@x[key]`, or `@x` without a key."""
+    """The map and key that `delete()` removes: `@x, key`, `@x[key]`, or `@x` without a key."""
     target = node.args[0]
     if not isinstance(target, ast.MapRef):
         ctx.error(f"{node.name}() needs a map", target.span, f"write {node.name}(@map, key)")
@@ -194,7 +194,7 @@ def element(ctx: Context, node: ast.Call) -> tuple[str, tuple[typed.Expr, ...]] 
 
 
 def mismatch_hint(one: Type, other: Type) -> str | None:
-    """What to do about two types that do not go together."""
+    """The remedy for two types that do not go together."""
     if "string" in {say(one), say(other)} and {str(one), str(other)} & {"int64", "uint64"}:
         return "str(addr) reads the string at an address"
     return None

@@ -146,14 +146,14 @@ def scaled(ctx: Context, count: typed.Expr, item: Type) -> typed.Expr:
 
 
 def step(ctx: Context, type: Type) -> int:
-    """How far `++` moves a value: a pointer by what it leads to."""
+    """The step of `++`: for a pointer the size of what it leads to."""
     if not isinstance(type, PointerType) or type.target is None:
         return 1
     return memory_size(ctx.types.complete(type.target) or UINT64)
 
 
 def _target(ctx: Context, pointer: typed.Expr) -> Type | None:
-    """What a pointer leads to."""
+    """The type that a pointer leads to."""
     assert isinstance(pointer.type, PointerType)
     target = pointer.type.target
     if target is None:
@@ -170,7 +170,7 @@ def _target(ctx: Context, pointer: typed.Expr) -> Type | None:
 
 
 def _at(ctx: Context, type: Type, operand: typed.Expr, offset: typed.Expr, span: Span) -> typed.Expr | None:
-    """What lies so many bytes behind a pointer's target, or the beginning of a struct or array."""
+    """The value that lies so many bytes behind a pointer's target, or behind the beginning of a struct or array."""
     found = ctx.types.complete(type)
     if found is None:
         ctx.error(f"'{type}' is not declared", span)
@@ -245,7 +245,7 @@ def load(
 def _in_one(
     ctx: Context, address: typed.Expr, read: Callable[[VariablePointer], typed.Expr | None]
 ) -> typed.Expr | None:
-    """What `read` gives of the variable that an address leads to: of several, of the one whose bytes hold it."""
+    """The result of `read` for the variable that an address leads to: of several, for the one whose bytes hold it."""
     assert isinstance(address.type, VariablePointer)
     first, *others = address.type.others or (address.type,)
     found = read(replace(first, moved=first.moved or address.type.moved))
@@ -294,7 +294,7 @@ def variable_bytes(ctx: Context, pointer: VariablePointer, span: Span) -> typed.
 
 
 def read_there(ctx: Context, address: typed.Expr) -> typed.Expr | None:
-    """What lies at an address from there on, where that is in a variable; else the address."""
+    """The bytes from an address on, where that is in a variable; else the address."""
     if not isinstance(address.type, VariablePointer):
         return address
     from tracer.lang.types.sizes import size_of
@@ -313,7 +313,7 @@ def read_there(ctx: Context, address: typed.Expr) -> typed.Expr | None:
 
 
 def _in(address: typed.Expr, pointer: VariablePointer) -> typed.Expr:
-    """How far behind the start of its variable an address is."""
+    """The offset of an address in its variable."""
     start = _constant(pointer.start, address.span)
     return fold(typed.Binary(UINT64, address.span, "-", convert(address, UINT64), start))
 

@@ -42,7 +42,7 @@ def condition(ctx: Context, node: ast.Expr, what: str, text: bool = False) -> ty
 
 
 def decided(ctx: Context, node: ast.Comptime, word: str) -> bool | None:
-    """What a condition comes to before the first hit: only one side of it is looked at."""
+    """The value of a condition that is known before the first hit: only one side of it is looked at."""
     chosen = condition(ctx, node, f"the condition of {word}", text=True)
     found = None if chosen is None else constant(chosen)
     return None if found is None else bool(found)

@@ -71,7 +71,7 @@ def _moved(ctx: Context, op: str, pointer: typed.Expr, count: typed.Expr, span: 
 
 
 def amount(ctx: Context, of: Type, count: typed.Expr) -> typed.Expr:
-    """What `+ count` adds to a value of a type: to a pointer so many of what it leads to."""
+    """The amount that `+ count` adds to a value of a type: to a pointer so many of what it leads to."""
     return memory.scaled(ctx, count, of.target or IntType(8)) if isinstance(of, PointerType) else count
 
 

@@ -62,7 +62,7 @@ def _of(ctx: Context, node: ast.Expr) -> Type | None:
 
 
 def asked(ctx: Context, node: ast.Expr, smallest: bool = False, in_memory: bool = False) -> Type | None:
-    """What is asked for by a type or a value of it, which is not computed; of a map with keys that of the keys.
+    """The type that is asked for by its name or by a value, which is not computed; of a map with keys that of the keys.
     `smallest`: of a literal the smallest that holds it. `in_memory`: an array of chars as it lies there, without the
     room for a NUL that its text has.
     """

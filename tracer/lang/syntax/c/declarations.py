@@ -201,7 +201,7 @@ class Declarations(Declarators):
     # --- structs and unions
 
     def _tag(self, word: Token) -> tuple[Token | None, str, Sized | None]:
-        """What stands behind `struct`, `union` or `enum`: the name, the type's, and the type where no body follows, of
+        """The parts behind `struct`, `union` or `enum`: the name, the type's, and the type where no body follows, of
         which else the brace is taken.
         """
         cursor = self.cursor

@@ -65,7 +65,7 @@ class Declarators(Constants):
         return base, name
 
     def _wraps(self) -> tuple[list[Wrap], Token | None]:
-        """From the inside to the outside: what is done first to the type."""
+        """The wraps of a type, from the inside to the outside, so in the order in which they are applied."""
         cursor = self.cursor
         wraps: list[Wrap] = []
         self.attributes()

@@ -41,8 +41,8 @@ class Preprocessed(NamedTuple):
 
 
 def preprocess(text: str, includes: Sequence[str] = (), paths: Sequence[str] = ()) -> Preprocessed:
-    """What is left of a program. `includes` are headers that the command line names, `paths` where to look for headers.
-    Raises `Fault`.
+    """The program without its directives. `includes` are headers that the command line names, `paths` where to look for
+    headers. Raises `Fault`.
     """
     found = list(_directives(text))
     for word, _, span in found:
@@ -164,7 +164,7 @@ def _header(rest: str, here: str) -> list[tuple[str, str | None]]:
 
 
 def _skeleton(text: str, found: list[tuple[str, str, Span]]) -> str:
-    """As many lines as the program has: its directives, and of every other its number."""
+    """The directives of a program among the numbers of all other lines, as many lines as it has."""
     of_directives = {text.count("\n", 0, span.start): span for _, _, span in found}
     lines = [f"{_LINE} {number}" for number in range(text.count("\n") + 1)]
     for number, span in of_directives.items():
@@ -210,7 +210,7 @@ def _read(output: str) -> tuple[dict[str, str], str, set[int]]:
 
 
 def placed_at(node: AnyPart, span: Span) -> AnyPart:
-    """What a macro stands for, all of which stands where its name does."""
+    """The parts that a macro stands for, all of which stand where its name does."""
     changes: dict[str, Any] = {}
     for name in names(node):
         value: Any = getattr(node, name)

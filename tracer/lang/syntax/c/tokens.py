@@ -102,7 +102,7 @@ class Cursor:
 
 
 def describe(token: Token) -> str:
-    """How a message names it."""
+    """The token's name in messages."""
     return "the end of the program" if token.kind == "end" else f"'{token.text}'"
 
 

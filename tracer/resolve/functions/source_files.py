@@ -1,0 +1,64 @@
+"""A source file → its code in a file: the rows of its line table, and its functions."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from operator import attrgetter
+
+from tracer.errors import TracerError, printable
+from tracer.probes.site import NothingThere
+from tracer.resolve.binary import Binary
+from tracer.resolve.dwarf.lines.line_table import Sequence
+from tracer.resolve.elf.symbol_table import Function
+from tracer.resolve.files.paths import did_you_mean
+
+_MOST_NAMED = 5
+_ADDRESS = attrgetter("address")
+
+
+def sequences_of(binary: Binary, source: str) -> list[Sequence]:
+    """The sequences of loaded code that have rows of the source file whose path ends in `source`. Raises `NothingThere`
+    where there is none, `TracerError` where several source files may be meant.
+    """
+    shown, text = printable(binary.shown), printable(source)
+    if binary.lines is None:
+        raise NothingThere(
+            f"{shown}: the file has no debug information, so its source lines are not known",
+            "compile it with -g, or install its debug symbols",
+        )
+    found = [each for each in binary.lines.of_file(source) if _is_loaded(binary, each)]
+    paths = sorted({row.path for sequence in found for row in sequence if row.path is not None and row.line})
+    if not paths:
+        name = source.rpartition("/")[2]
+        near = did_you_mean(name, sorted(binary.lines.source_names() - {name}))
+        raise NothingThere(f"{shown}: no code comes from a source file '{text}'", near)
+    if len(paths) > 1:
+        named = ", ".join(printable(path) for path in paths[:_MOST_NAMED])
+        more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+        message = f"{shown}: '{text}' may be {len(paths)} source files: {named}{more}"
+        raise TracerError(message, "write more of the path")
+    return found
+
+
+def of_source(binary: Binary, functions: tuple[Function, ...], source: str) -> tuple[Function, ...]:
+    """Those of some functions whose first instruction comes from a source file. Raises as `sequences_of` does."""
+    sequences = sorted(sequences_of(binary, source), key=lambda sequence: sequence[0].address)
+    starts = [sequence[0].address for sequence in sequences]
+
+    def begins_there(function: Function) -> bool:
+        at = bisect_right(starts, function.address) - 1
+        if at < 0:
+            return False
+        sequence = sequences[at]
+        row = sequence[bisect_right(sequence, function.address, key=_ADDRESS) - 1]
+        return row.path is not None
+
+    return tuple(filter(begins_there, functions))
+
+
+def _is_loaded(binary: Binary, sequence: Sequence) -> bool:
+    """Whether the file holds the code. Of a function that the linker dropped, rows stay at address 0 or beyond
+    everything.
+    """
+    address = sequence[0].address
+    return address != 0 and binary.code.executable(address)
