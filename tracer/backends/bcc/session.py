@@ -17,6 +17,7 @@ from tracer.backends.bcc.attach.loader import (
     Loaded,
     first_counter,
 )
+from tracer.backends.bcc.attach.registry import attacher_of
 from tracer.backends.bcc.codegen.generate import (
     CONTROL,
     FOLLOWED,
@@ -261,7 +262,8 @@ class BccSession:
 
             self._costs = HitCosts()
             self._undo.callback(self._costs.close)
-        return self._costs.of(self._points[point].places)
+        sites = self._points[point].sites
+        return attacher_of(sites).cost(sites, self._costs)
 
     def detach_point(self, point: int) -> None:
         if self._nested is not None:

@@ -12,8 +12,9 @@ import pytest
 
 from tests.harness.bpf import FakeBpf, fake_bpf
 from tests.unit.backends.bcc.plans import plan_of, probe, site
-from tracer.backends.bcc.attach import anchors, attachments
+from tracer.backends.bcc.attach import attachments, uprobe
 from tracer.backends.bcc.attach.attachments import Attachments
+from tracer.backends.bcc.attach.processes import anchors
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.errors import ProgramError
 from tracer.kernel.syscall import Call
@@ -66,8 +67,8 @@ def binary(tmp_path: Path) -> Path:
 @pytest.fixture
 def fake(binary: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBpf]:
     monkeypatch.setattr(attachments, "Watcher", MadeHere)
-    monkeypatch.setattr(attachments, "unprobable", lambda plan, watcher, stop: {})
-    monkeypatch.setattr(attachments, "open_verified", lambda path, identity: os.open(binary, os.O_RDONLY))
+    monkeypatch.setattr(uprobe, "unprobable", lambda plan, watcher, stop: {})
+    monkeypatch.setattr(uprobe, "open_verified", lambda path, identity: os.open(binary, os.O_RDONLY))
     monkeypatch.setattr(anchors, "MainThread", _no_tracepoints)
     with fake_bpf() as fake:
         yield fake

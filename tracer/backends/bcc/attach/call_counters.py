@@ -6,11 +6,12 @@ import struct
 from collections.abc import Collection, Iterator, Mapping
 
 from tracer.backends.bcc.attach.loader import CALLS, HITS, RETURNS, Loaded, first_counter
+from tracer.backends.bcc.attach.model import Job
 from tracer.backends.nested_returns import counted, is_once
 from tracer.kernel import bpf
-from tracer.plan.model import Plan, ProbePlan
+from tracer.plan.model import Plan
 from tracer.plan.points import points
-from tracer.probes.site import FileSite, Spot
+from tracer.probes.site import Spot
 
 _INSTRUCTION = struct.Struct("=BBhi")
 
@@ -50,11 +51,11 @@ def _counter(map: int, index: int, multi: bool) -> int:
 
 def counting(
     plan: Plan, programs: Mapping[tuple[int, int], int], left_out: Collection[Spot]
-) -> Iterator[tuple[ProbePlan, int, int, list[tuple[FileSite, int]]]]:
+) -> Iterator[Job]:
     """The jobs of `attachments` that count returns, then those for calls: so a call in between is not counted as
     missed.
     """
     for probe, calls, returns in counted(plan, left_out):
         for key, sites in ((RETURNS, returns), (CALLS, calls)):
-            if key in programs:
-                yield probe, programs[key], key[1], [(site, 0) for site in sites]
+            if key in programs and sites:
+                yield Job(probe, programs[key], key[1], [(site, 0) for site in sites])
