@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracer.backends.ftrace import trigger as hist
+from tracer.backends.ftrace.attach.model import NotExpressible
+from tracer.backends.ftrace.attach.registry import attacher_of
 from tracer.backends.ftrace.counting.hist_choice import choose
 from tracer.backends.ftrace.counting.map_uses import Uses, counted
-from tracer.backends.ftrace.fetchargs import THREAD_NAME, Fetches, NotExpressible, Source, finish
+from tracer.backends.ftrace.fetchargs import Fetches, Source, finish
 from tracer.backends.ftrace.filters import Filter, SourceOf, push_down
 from tracer.backends.ftrace.program import Event, FtraceProgram, Run, merged
 from tracer.dataclass import replace
@@ -18,7 +20,7 @@ from tracer.lang.aggregations.registry import kept_of
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
 from tracer.plan.points import first_numbers
-from tracer.probes.site import FileSite
+from tracer.probes.site import Site
 from tracer.steps import model as steps
 from tracer.steps.values import BuiltIn, Name, Value
 from tracer.steps.walk import leaves, walk
@@ -34,7 +36,7 @@ def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
         place, runs = _place(plan, site, clauses, return_place)
         shape = tuple(fetch.type for fetch in place.fetches)
         key = (
-            site.is_return_probe,
+            attacher_of(site).group(site),
             shape,
             tuple((run.clause.id, run.variant.probe, run.variant.function, run.sources) for run in runs),
             _filter_key(place),
@@ -55,24 +57,25 @@ _Clauses = list[tuple[Clause, Variant, int]]
 """Each clause with its variant and the number of the attach point."""
 
 
-def _by_place(plan: Plan) -> list[tuple[FileSite, _Clauses]]:
+def _by_place(plan: Plan) -> list[tuple[Site, _Clauses]]:
     """Each place once, with its clauses in the order of the program."""
-    found: dict[object, tuple[FileSite, _Clauses]] = {}
+    found: dict[object, tuple[Site, _Clauses]] = {}
     numbers = first_numbers(plan)
     for probe in plan.probes:
         for variant in probe.variants:
-            for site in variant.places:
+            for site in variant.sites:
                 _, clauses = found.setdefault(site.spot, (site, []))
                 clauses.append((probe.clause, variant, numbers[probe.clause.id] + site.point))
     return list(found.values())
 
 
-def _place(plan: Plan, site: FileSite, clauses: _Clauses, return_place: str) -> tuple[Place, tuple[Run, ...]]:
-    retval = "$retval" if site.is_return_probe else return_place
-    collected = Fetches({}, retval)
+def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tuple[Place, tuple[Run, ...]]:
+    attacher = attacher_of(site)
+    collected = Fetches({}, attacher.returned(site, return_place), attacher, [*attacher.fields(site)])
     wanted = [leaves(plan.steps[clause.id]) for clause, *_ in clauses]
-    if any(fetch.source == BuiltIn("comm") for some in wanted for fetch in some):
-        collected.index(THREAD_NAME)
+    named = any(fetch.source == BuiltIn("comm") for some in wanted for fetch in some)
+    if named and attacher.thread_name is not None:
+        collected.index(attacher.thread_name)
     for (_, variant, _), some in zip(clauses, wanted, strict=True):
         collected.args = variant.args
         for fetch in some:
@@ -86,7 +89,7 @@ def _place(plan: Plan, site: FileSite, clauses: _Clauses, return_place: str) -> 
     return Place(site, finish(collected.found), points=tuple(point for *_, point in clauses)), tuple(runs)
 
 
-def _source(plan: Plan, site: FileSite, collected: Fetches, fetch: steps.Fetch) -> Source:
+def _source(plan: Plan, site: Site, collected: Fetches, fetch: steps.Fetch) -> Source:
     try:
         return collected.leaf(fetch.source)
     except NotExpressible as error:
@@ -135,8 +138,11 @@ def _finished(event: Event, plan: Plan, uses: Uses) -> Event:
     runs = tuple(
         replace(run, left=_words(parts, plan.program.source)) for run, parts in zip(runs, left, strict=True)
     )
+    event = replace(event, branches=(runs,))
+    if not event.attacher.triggers:
+        return event
     triggers, reasons = choose(plan, uses, runs, sources, fetched)
-    return replace(event, branches=(runs,), hist=triggers, reasons=reasons)
+    return replace(event, hist=triggers, reasons=reasons)
 
 
 def _filtered(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tracer.backends.ftrace.attach.registry import attacher_of
 from tracer.backends.ftrace.clause_runs import ClauseRuns
 from tracer.backends.ftrace.counting.counters import CountedMaps
 from tracer.backends.ftrace.counting.explain import where_lines
@@ -238,7 +239,8 @@ class FtraceSession:
             from tracer.kernel.trials.hit_cost import HitCosts
 
             self._costs = HitCosts()
-        return self._costs.of(points(self._program.plan)[point].places, sample_type)
+        sites = points(self._program.plan)[point].sites
+        return attacher_of(sites[0]).cost(sites, self._costs, sample_type)
 
     def detach_point(self, point: int, at_once: bool = False) -> None:
         assert self._hits is not None and self._attachment is not None

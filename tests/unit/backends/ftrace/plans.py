@@ -62,7 +62,7 @@ def compiled(*clauses: typed.Clause, maps: Mapping[str, Type | None] | None = No
 
 def definitions(program: FtraceProgram) -> list[str]:
     return [
-        event.definition(place, "g", place.site.path) for event in program.events for place in event.places
+        event.definition(place, "g", place.file.path) for event in program.events for place in event.places
     ]
 
 

@@ -78,7 +78,7 @@ class SharedEvents:
                 refused = self._refused(left)
                 if not refused or not all(may_go_without(left.probe.clause, each.site.spot) for each in refused):
                     raise
-            self.left_out |= {place.site.spot: place.site for place in refused}
+            self.left_out |= {place.site.spot: place.file for place in refused}
             left = self._definitions.without(left, refused)
         return []
 

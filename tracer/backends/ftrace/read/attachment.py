@@ -354,7 +354,7 @@ def open_events(
         try:
             if trials is None:
                 trials = Trials(definitions, stop)
-                found = [(event, trials.refused_by_kind(event)) for event in events]
+                found = [(event, trials.refused_by_kind(event)) for event in events if event.is_defined]
             else:
                 found = [(at_fault, trials.refused(at_fault))]
                 if not found[0][1]:
@@ -364,7 +364,7 @@ def open_events(
         refused = {place for _, places in found for place in places}
         if not all(_may_lose(event, places) for event, places in found):
             raise complaint
-        left_out |= {place.site.spot: place.site for place in refused}
+        left_out |= {place.site.spot: place.file for place in refused}
         for each in beside:
             definitions.without(each, each.places)
         beside = None

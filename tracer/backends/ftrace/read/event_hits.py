@@ -64,7 +64,7 @@ class EventHits:
         found = [0] * self._count
         for each in self._events:
             number, event = each
-            if number is not None and _is_counted(each):
+            if number is not None and (_is_counted(each) or not event.is_defined):
                 hits = self._attachment.own_hits(number)
                 for point in event.points:
                     found[point] += hits
@@ -94,7 +94,7 @@ class EventHits:
                 for point in place.points:
                     sites[point] += 1
                     if not hits:
-                        found.setdefault(point, []).append(place.site)
+                        found.setdefault(point, []).append(place.file)
         return {point: unhit for point, unhit in found.items() if sites[point] > 1}
 
     def is_sampled(self, point: int) -> bool:
