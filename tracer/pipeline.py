@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.probes.registry import KINDS, is_return
-from tracer.probes.site import EVERY_PROCESS, Target
+from tracer.probes.site import EVERY_PROCESS, Target, places_among
 
 if TYPE_CHECKING:
     from tracer.backends import Surroundings
@@ -71,10 +72,12 @@ def plan(
         tree, target, config.max_probes, left_out,
         missing=config.missing_probes, unsafe_returns=config.unsafe_returns, filtered=_filters_end_returns(tree),
     )  # fmt: skip
-    if any(site.nop10 for own in sites.values() for site in own):
+    places = places_among(chain.from_iterable(sites.values()))
+    if any([site.nop10 for site in places]):
         from tracer.kernel.trials.nop10 import at_fast_nops
 
-        sites = at_fast_nops(sites)
+        sites = at_fast_nops(sites, places)
+        places = places_among(chain.from_iterable(sites.values()))
 
     @lru_cache(maxsize=1)
     def outside() -> DebugInfo:
@@ -82,9 +85,9 @@ def plan(
         from tracer.resolve.functions.unused_results import unused
         from tracer.resolve.symbols.demangle import demangler
 
-        return DebugInfo((site for own in sites.values() for site in own), demangler, unused)
+        return DebugInfo(places, demangler, unused)
 
-    if any(sites.values()):
+    if places:
         tree = replace(tree, types=replace(tree.types, outside=outside))
     try:
         typed = analyse(tree, sites, environment, given)
@@ -94,7 +97,7 @@ def plan(
     from tracer.plan.check import check_arguments
     from tracer.plan.lower import lower
 
-    lowered = lower(typed, target.follow, _are_shared(target, sum(map(len, sites.values()))))
+    lowered = lower(typed, target.follow, _are_shared(target, len(places)))
     found = [*left_out, *typed.warnings, *check_arguments(lowered)]
     errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
     if errors:
@@ -148,7 +151,7 @@ def probes(
             if KINDS[point.kind].units:
                 unit = f"{point.kind}:{point.text.split(':')[1]}:"
                 listed.append(Listed(unit, point.kind, "", None, unit, ()))
-            listed += of_sites(found[id(point)], (point,))
+            listed += of_sites(places_among(found[id(point)]), (point,))
         if len(listed) == before and config.missing_probes == "error":
             expand(replace(tree, clauses=(clause,)), target)  # which says what is wrong
     return listed, warnings
@@ -191,7 +194,7 @@ def open_session(
     from tracer.backends.precheck import refuse_emulated, refuse_rewritten
 
     refuse_emulated(compiled.plan, target)
-    if any(site.red_zone for site in compiled.plan.sites):
+    if any(site.red_zone for site in compiled.plan.places):
         refuse_rewritten(compiled.plan)
     return FallbackSession(compiled, partial(_opened, target, around), _instead)
 
@@ -201,7 +204,7 @@ def _opened(target: Target, around: Surroundings, compiled: Compiled) -> Session
 
     assert compiled.program is not None and compiled.backend is not None
     session = BACKENDS[compiled.backend]().open(compiled.program, target, around)
-    if not compiled.by_hand and all([site.raised is None for site in compiled.plan.sites]):
+    if not compiled.by_hand and all([site.raised is None for site in compiled.plan.places]):
         return session
     from tracer.backends.activation import ActivatedSession, semaphores
 

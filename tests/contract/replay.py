@@ -24,7 +24,7 @@ from tracer.lang.typed import Clause, Program
 from tracer.lang.types import IntType, Stack, Type
 from tracer.pipeline import plan as plan_of
 from tracer.plan.model import Plan, ProbePlan, Variant
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 from tracer.render import renderer_of
 from tracer.results.events import Event, ExitEvent, Loss, Outcome
 from tracer.results.store import LocalMaps
@@ -86,7 +86,7 @@ Take = Callable[[Hit, int], None]
 
 Make = Callable[[Program, Clause, Steps, Variant, Runtime], Take]
 
-IsAt = Callable[[Site, Hit], bool]
+IsAt = Callable[[FileSite, Hit], bool]
 """Whether a hit is at a site."""
 
 
@@ -132,7 +132,7 @@ class Replay:
         self._attached = False
 
     @property
-    def left_out(self) -> Sequence[Site]:
+    def left_out(self) -> Sequence[FileSite]:
         return ()
 
     def begin(self, maps: LocalMaps) -> None:
@@ -197,10 +197,10 @@ class _Clause:
     def __init__(self, plan: Plan, probe: ProbePlan, runtime: Runtime, make: Make, is_at: IsAt) -> None:
         self.is_at = is_at
         steps = plan.steps[probe.clause.id]
-        self.sites: list[tuple[Site, Take]] = []
+        self.sites: list[tuple[FileSite, Take]] = []
         for variant in probe.variants:
             body = make(plan.program, probe.clause, steps, variant, runtime)
-            self.sites += [(site, body) for site in variant.sites]
+            self.sites += [(site, body) for site in variant.places]
 
     def take(self, hit: Hit, nsecs: int) -> None:
         """Runs the clause if one of its sites is the place of the hit."""
@@ -210,7 +210,7 @@ class _Clause:
                 return
 
 
-def _is_at(site: Site, hit: Hit) -> bool:
+def _is_at(site: FileSite, hit: Hit) -> bool:
     if site.kind == "usdt":
         return ":" in hit.where and site.probe.endswith(f":{hit.where}")
     if (site.kind in ("uretprobe", "ret")) != hit.returns or ":" in hit.where:

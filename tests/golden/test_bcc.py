@@ -15,7 +15,7 @@ from tests.unit.backends.bcc.plans import plan_of, probe, site
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.compile.disassemble import count
-from tracer.probes.site import Reg, Site
+from tracer.probes.site import FileSite, Reg
 
 FILES = Path(__file__).parent / "bcc"
 
@@ -53,7 +53,7 @@ PROGRAMS = {
 WHOLE = ("count", "string_key", "latency", "everything", "walk")
 
 
-def c_of(body: str, *sites: Site) -> str:
+def c_of(body: str, *sites: FileSite) -> str:
     """The functions that a probe becomes."""
     return generate(plan_of(probe(body), *sites)).text.partition('#include "prelude.h"')[2]
 

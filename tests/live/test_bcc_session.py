@@ -16,7 +16,7 @@ from tracer import pipeline
 from tracer.backends import ALONE
 from tracer.backends.bcc import BccBackend
 from tracer.backends.bcc import session as session_module
-from tracer.backends.bcc.attach import attachments
+from tracer.backends.bcc.attach import uprobe
 from tracer.backends.bcc.host import trials
 from tracer.errors import Source, TracerError
 from tracer.kernel import buffers
@@ -111,7 +111,7 @@ def test_attaching_is_all_or_nothing(hits: Path, multi: bool) -> None:
     first, last = plan.probes
     (variant,) = first.variants
     # Behind the end of the file; the first clause is attached last.
-    broken = replace(variant, sites=tuple(replace(site, offset=1 << 40) for site in variant.sites))
+    broken = replace(variant, sites=tuple(replace(site, offset=1 << 40) for site in variant.places))
     plan = replace(plan, probes=(replace(first, variants=(broken,)), last))
     backend = BccBackend()
     before = open_programs()
@@ -148,7 +148,7 @@ def test_a_file_put_in_the_place_of_the_one_that_was_checked_is_not_probed(
         path.chmod(0o755)
         return found
 
-    monkeypatch.setattr(attachments, "open_verified", replaced)
+    monkeypatch.setattr(uprobe, "open_verified", replaced)
     with open_session(f"usdt:{path}:hits:value {{ @[comm] = count(); }}") as session:
         session.attach()
         for name in (path, tmp_path / "old"):

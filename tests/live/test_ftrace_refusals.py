@@ -85,7 +85,7 @@ def test_what_the_kernel_refuses_is_said_under_what_it_is_about_in_its_own_words
     fetches[number] = bad
     program = changed(program, first, replace(second, places=(replace(place, fetches=tuple(fetches)),)))
     message, found, hint, detail = refused(program)
-    said = message.removeprefix(f"the kernel refused a probe at {app}:0x{place.site.offset:x}: ")
+    said = message.removeprefix(f"the kernel refused a probe at {app}:0x{place.file.offset:x}: ")
     # What the kernel says of a variable that it does not know is another thing from 6.9 on.
     assert said == reason or (reason is None and said != message)
     assert (found, hint) == (marked or f"uprobe:{app}:hit", "--backend bcc attaches in another way")
@@ -100,7 +100,7 @@ def test_more_values_than_a_probe_can_have_are_refused_under_the_first_that_is_t
     body = " ".join(f"@[{number}] = *(uint8 *)(arg0 + {number});" for number in range(70))
     program = compiled(f"uprobe:{app}:hit {{ {body} }}")
     (event,) = program.events
-    where = f"{app}:0x{event.places[0].site.offset:x}"
+    where = f"{app}:0x{event.places[0].file.offset:x}"
     # Each number has a guard, and the guards a sentinel.
     assert refused(program) == (
         f"the kernel takes 128 values of a probe, and at {where} 141 are to be read",
@@ -134,7 +134,7 @@ def test_a_file_that_vanishes_between_the_check_and_the_definition_is_said(
 
     monkeypatch.setattr(definitions, "open_verified", check_and_remove)
     message, marked, hint, detail = refused(program)
-    where = f"{path}:0x{program.events[0].places[0].site.offset:x}"
+    where = f"{path}:0x{program.events[0].places[0].file.offset:x}"
     assert (message, marked, hint) == (
         f"the kernel refused a probe at {where}: Failed to find the given file",
         f"uprobe:{path}:hit",

@@ -337,7 +337,7 @@ def moved(program: FtraceProgram, path: Path) -> FtraceProgram:
     (place,) = event.places
     found = path.stat()
     identity = FileIdentity(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-    site = replace(place.site, path=str(path), identity=identity)
+    site = replace(place.file, path=str(path), identity=identity)
     events = (replace(event, places=(replace(place, site=site),)),)
     return replace(program, events=events, parts=events)
 
@@ -437,8 +437,8 @@ def test_cleanup_removes_the_dead_and_leaves_the_living_and_the_foreign(churn: P
     group = "tracer_1_deadbeef"
     with session(f"uprobe:{churn}:hit {{ @ = count(); }}") as living:
         (event,) = compiled(f"uprobe:{churn}:hit {{ @ = count(); }}").events
-        define(group, churn, event.places[0].site.offset)
-        define("somebody_1_deadbeef", churn, event.places[0].site.offset)
+        define(group, churn, event.places[0].file.offset)
+        define("somebody_1_deadbeef", churn, event.places[0].file.offset)
         try:
             assert cleanup() == [f"uprobe_events: {group}/e0"]
             assert any("somebody_1_deadbeef" in line for line in uprobe_events())
@@ -475,7 +475,7 @@ def test_a_start_leaves_alone_what_no_lock_tells_about(churn: Path) -> None:
     group = "tracer_1_deadbeef"
     program = f"uprobe:{churn}:hit {{ @ = count(); }}"
     (event,) = compiled(program).events
-    define(group, churn, event.places[0].site.offset)
+    define(group, churn, event.places[0].file.offset)
     with session(program):
         assert any(group in line for line in uprobe_events())
     assert cleanup() == [f"uprobe_events: {group}/e0"]

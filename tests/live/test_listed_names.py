@@ -14,7 +14,7 @@ from tests.live.conftest import need
 from tests.targets.build import build, build_go, build_rust
 from tracer.errors import ProgramError, Source
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import Site, Target
+from tracer.probes.site import FileSite, Target, places_among
 from tracer.resolve.binary import Binary
 from tracer.resolve.listing import list_lines, list_probes
 from tracer.resolve.sites.expand import expand
@@ -81,6 +81,6 @@ def test_what_is_listed_can_be_attached_to_and_means_the_same(
     ]
 
 
-def expanded(points: Iterable[str]) -> tuple[Site, ...]:
+def expanded(points: Iterable[str]) -> tuple[FileSite, ...]:
     (sites,) = expand(parse(Source(", ".join(points) + " { @ = count(); }")), Target()).values()
-    return sites
+    return tuple(places_among(sites))

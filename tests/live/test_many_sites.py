@@ -19,7 +19,7 @@ from tests.live.ftrace import compiled_c
 from tests.targets.build import build
 from tracer import pipeline
 from tracer.backends import ALONE
-from tracer.backends.bcc.attach import attachments
+from tracer.backends.bcc.attach import attachments, uprobe
 from tracer.backends.choose import BACKENDS
 from tracer.errors import Source
 from tracer.kernel.workers.watcher import Watcher
@@ -210,7 +210,7 @@ def test_the_cost_grows_no_faster_than_the_sites_and_descriptors_do_not_grow(
 def test_many_links_are_closed_at_once_or_one_by_one(
     contention_ns: int, place: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, clean: None
 ) -> None:
-    monkeypatch.setattr(attachments, "SITES_A_LINK", ALL // 4)
+    monkeypatch.setattr(uprobe, "SITES_A_LINK", ALL // 4)
     monkeypatch.setattr(attachments, "_CONTENTION_NS", contention_ns)
     closed: list[tuple[int, bool]] = []
     real = Watcher.close

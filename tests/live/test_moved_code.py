@@ -20,7 +20,7 @@ from tests.targets.build import build
 from tracer.errors import Source
 from tracer.host.maps import Picture
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import Target
+from tracer.probes.site import Target, places_among
 from tracer.resolve.sites.expand import expand
 from tracer.resolve.sites.in_memory import states
 from tracer.silence.history import History
@@ -248,7 +248,7 @@ def test_what_a_process_has_at_a_place_is_known_when_its_main_thread_has_ended(t
     )
     with target(path) as process:
         assert read_line(process) == "ready"
-        (site,) = expand(parse(Source(f"uprobe:{path}:work {{ }}")), Target())[0]
+        (site,) = places_among(expand(parse(Source(f"uprobe:{path}:work {{ }}")), Target())[0])
         until(lambda: not os.path.exists(f"/proc/{process.pid}/exe"))  # a joined thread is still on its way out
         assert states(Picture(process.pid), [site]) == ["lacking"]
         with closing(History([process.pid])) as history:

@@ -33,12 +33,12 @@ from tracer.probes.site import (
     ArgSpec,
     Const,
     FileIdentity,
+    FileSite,
     Global,
     GlobalPointer,
     Mem,
     Operand,
     Reg,
-    Site,
     Unreadable,
 )
 
@@ -123,7 +123,7 @@ class Declarations:
                 return map_of(name, kind, *key)
         return map_of(name, kind, *key, value=value)
 
-    def places(self) -> tuple[Site, ...]:
+    def places(self) -> tuple[FileSite, ...]:
         layouts = [tuple(self.place() for _ in range(3)) for _ in range(self.rng.choice([1, 1, 1, 2]))]
         names = self.rng.sample(_NAMES, self.rng.choice([1, 1, 2]))
         if self.chance(0.1):
@@ -133,7 +133,7 @@ class Declarations:
             ]
         file = FileIdentity(0, 0, 0, 0)
         return tuple(
-            Site("uprobe", "/bin/shop", file, 64 * number, 64 * number, *names[number % len(names)], layout)
+            FileSite("uprobe", *names[number % len(names)], layout, 0, "/bin/shop", file, 64 * number, 64 * number)
             for number, layout in enumerate(layouts * len(names))
         )
 

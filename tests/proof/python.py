@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tests.proof.world import MASK, STARTED, Hit, Memory, argument, cut_to, integer_at
 from tracer.lang.types import IntType, Stack
 from tracer.plan.model import Plan, Variant
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite, in_files
 from tracer.results.events import Event, ExitEvent, Loss, MapEvent, PrintfEvent, TimeEvent, ValueEvent
 from tracer.results.store import LocalMaps
 from tracer.steps import model, values
@@ -100,15 +100,15 @@ def run(plan: Plan, hits: Sequence[Hit], memory: Memory) -> dict[str, object]:
     steps = plan.steps[clause.id]
     place = _Place(memory)
     printer = type("WithMemory", (_WithMemory,), {"place": place})
-    bodies: dict[Site, tuple[Variant, Compiled]] = {}
+    bodies: dict[FileSite, tuple[Variant, Compiled]] = {}
     for probe in plan.probes:
         for variant in probe.variants:
             body = compile_clause(plan.program, clause, steps, variant, runtime, printer)
-            bodies.update((site, (variant, body)) for site in variant.sites)
+            bodies.update((site, (variant, body)) for site in variant.places)
     sources = [leaf.source for leaf in leaves(steps)]
     for hit in hits:
         place.hit = hit
-        place.variant, body = bodies[clause.sites[hit.site]]
+        place.variant, body = bodies[in_files(clause.sites)[hit.site]]
         body(tuple([place.value(source) for source in sources]))
     return outcome(plan, store, events, loss, runtime.exiting)
 

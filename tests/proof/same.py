@@ -24,7 +24,7 @@ from tracer.lang.printing.typed import print_typed
 from tracer.plan.dump import dump_steps
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
-from tracer.probes.site import ArgSpec, Site
+from tracer.probes.site import ArgSpec, FileSite, in_files
 from tracer.results.events import Loss
 from tracer.steps.model import Each
 from tracer.steps.python import maps as python_maps
@@ -259,8 +259,8 @@ def _failure(legs: Legs, case: Case, compiler: str) -> str:
     return "\n".join(lines)
 
 
-def _sites(program: typed.Program) -> Sequence[Site]:
-    return program.clauses[0].sites
+def _sites(program: typed.Program) -> Sequence[FileSite]:
+    return in_files(program.clauses[0].sites)
 
 
 def _place(spec: ArgSpec) -> str:

@@ -24,7 +24,7 @@ from tracer.lang.analyse import analyse
 from tracer.lang.syntax.parser import parse
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
-from tracer.probes.site import ArgSpec, Reg, Site
+from tracer.probes.site import ArgSpec, FileSite, Reg
 
 TYPES = """
 enum code { NONE, SOME = 7, MANY };
@@ -278,7 +278,7 @@ def _words(body: str) -> list[str]:
     return found
 
 
-def _plan(text: str, sites: tuple[Site, ...]) -> Plan:
+def _plan(text: str, sites: tuple[FileSite, ...]) -> Plan:
     config = "config = { stack_unwind = fp } "
     tree = parse(Source(config + text))
     return lower(analyse(tree, {0: sites}, {}))

@@ -10,7 +10,7 @@ from tests.proof.tables import in_kernel_order
 from tests.proof.world import STARTED, Hit, Memory, argument, cut_to, integer_at
 from tracer.lang.types import IntType, Stack, Type
 from tracer.plan.model import Plan, Variant
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite, in_files
 from tracer.results.events import Event, Loss
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key, MapValue
@@ -20,7 +20,7 @@ from tracer.steps.python.runtime import Runtime
 class _Reader:
     """Reads the world at a hit."""
 
-    def __init__(self, hit: Hit, site: Site, memory: Memory) -> None:
+    def __init__(self, hit: Hit, site: FileSite, memory: Memory) -> None:
         self.hit = hit
         self.site = site
         self.memory = memory
@@ -59,7 +59,7 @@ def run(plan: Plan, hits: Sequence[Hit], memory: Memory) -> dict[str, object]:
     runtime = Runtime(store, events.append, loss, start_ns=STARTED)
     clause = plan.program.clauses[0]
     for hit in hits:
-        site = clause.sites[hit.site]
+        site = in_files(clause.sites)[hit.site]
         named = Variant(0, {}, site.probe, site.function, (site,))
         _Walk(plan.program, clause, runtime, named, _Reader(hit, site, memory))()
     return outcome(plan, store, events, loss, runtime.exiting)

@@ -21,7 +21,7 @@ from tracer.backends.base import Session
 from tracer.backends.local import LocalSession
 from tracer.lang.typed import Clause, Program
 from tracer.plan.model import Plan, Variant
-from tracer.probes.site import Reg, Site
+from tracer.probes.site import FileSite, Reg
 from tracer.steps.model import Steps
 from tracer.steps.python.compile import compile_clause
 from tracer.steps.python.runtime import Runtime
@@ -56,7 +56,7 @@ def said(rounds: int) -> tuple[Said, ...]:
     return tuple(hits)
 
 
-def is_at(site: Site, hit: Hit) -> bool:
+def is_at(site: FileSite, hit: Hit) -> bool:
     """Whether a hit is at a site."""
     if site.kind == "usdt":
         return ":" in hit.where and site.probe.endswith(f":{hit.where}")

@@ -130,7 +130,7 @@ def _hits(plan: Plan, case: Case) -> tuple[Sequence[Hit], Memory]:
     for at, hit in enumerate(every):
         for probe in plan.probes:
             for variant in probe.variants:
-                for site in variant.sites:
+                for site in variant.places:
                     if is_at(site, hit):
                         found.append(registers(hit, variant, 2000 + at, sites.index(site)))
     return found, memory

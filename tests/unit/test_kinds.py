@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tracer.probes.registry import KINDS, KINDS_OF_SITES
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 
 ROOT = Path(__file__).parents[2]
 HOMES = ("tracer/probes/", "tracer/backends/bcc/attach/", "tracer/backends/ftrace/attach/")
 """Where a kind may know itself: its object, and its attacher in a backend."""
 
-_SITES: list[type] = [Site, *Site.__subclasses__()]
+_SITES: list[type] = [FileSite, *FileSite.__subclasses__()]
 SORTS = frozenset(each.__name__ for each in _SITES)
 
 LEXERS = ("tracer/lang/syntax/", "tracer/lang/printing/layout.py")
@@ -75,7 +75,7 @@ def test_the_walk_sees_each_way_of_asking_for_a_kind() -> None:
         'x = {"uprobe": 1}[site.kind]',
         'match kind:\n    case "uretprobe": pass',
         'site.probe.startswith("usdt:")',
-        'isinstance(site, Site | Other)',
+        'isinstance(site, FileSite | Other)',
     )
     assert [way for way in ways if not list(comparisons(way))] == []
     assert list(comparisons('name == "probe" or self.text == "end" or replace(site, kind="usdt")')) == []

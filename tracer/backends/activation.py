@@ -39,7 +39,9 @@ def without_semaphores(plan: Plan) -> Plan:
             replace(
                 probe,
                 variants=tuple(
-                    replace(variant, sites=tuple(replace(site, semaphore=None) for site in variant.sites))
+                    replace(variant, sites=tuple(replace(site, semaphore=None) for site in variant.places))
+                    if variant.places
+                    else variant
                     for variant in probe.variants
                 ),
             )
@@ -54,7 +56,7 @@ def semaphores(plan: Plan, kernel: bool) -> tuple[Semaphore, ...]:
     that the kernel raises.
     """
     found: dict[object, Semaphore] = {}
-    for site in plan.sites:
+    for site in plan.places:
         offset = site.raised if kernel else site.guard
         if offset is not None and site.semaphore_address is not None:
             file = site.identity

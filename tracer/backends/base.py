@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tracer.backends import Surroundings
 from tracer.plan.model import Plan
-from tracer.probes.site import Site, Target
+from tracer.probes.site import FileSite, Target
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 
@@ -59,7 +59,7 @@ class Session(Protocol):
         """The attach points that were detached, by `detach_point` or by the session itself."""
 
     @property
-    def left_out(self) -> Sequence[Site]:
+    def left_out(self) -> Sequence[FileSite]:
         """Sites of a pattern that the kernel does not probe, known after `attach`; see `kernel.trials.instructions`."""
 
     def begin(self, maps: LocalMaps) -> None:
@@ -104,7 +104,7 @@ class Session(Protocol):
         much. None while they are not known.
         """
 
-    def unhit_sites(self) -> Mapping[int, Sequence[Site]]:
+    def unhit_sites(self) -> Mapping[int, Sequence[FileSite]]:
         """The sites that were never hit, of attach points with several sites but not too many; nothing where that is
         not known.
         """

@@ -13,7 +13,7 @@ from tracer.results.store import LocalMaps
 if TYPE_CHECKING:
     from tracer.kernel.trials.hit_cost import Cost
     from tracer.plan.model import Plan
-    from tracer.probes.site import Site
+    from tracer.probes.site import FileSite
 
 
 class LocalSession:
@@ -31,7 +31,7 @@ class LocalSession:
         """Nothing."""
 
     @property
-    def left_out(self) -> Sequence[Site]:
+    def left_out(self) -> Sequence[FileSite]:
         return ()
 
     def begin(self, maps: LocalMaps) -> None:
@@ -66,7 +66,7 @@ class LocalSession:
     def point_hits(self) -> tuple[int, ...]:
         return ()
 
-    def unhit_sites(self) -> dict[int, tuple[Site, ...]]:
+    def unhit_sites(self) -> dict[int, tuple[FileSite, ...]]:
         return {}
 
     def hit_cost(self, point: int) -> Cost | None:

@@ -15,11 +15,11 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tracer.kernel.trials.instructions import Spot, place_of
+from tracer.probes.site import Spot
 
 if TYPE_CHECKING:
     from tracer.plan.model import Plan, ProbePlan
-    from tracer.probes.site import Site
+    from tracer.probes.site import FileSite
 
 MOST_NESTED = 64
 
@@ -31,16 +31,16 @@ _FIRST_NAMESPACE = 0xEFFFFFFC
 """The inode of the pid namespace in whose numbers the log speaks (PROC_PID_INIT_INO)."""
 
 
-def counted(plan: Plan, left_out: Collection[Spot] = ()) -> Iterator[tuple[ProbePlan, list[Site], list[Site]]]:
+def counted(plan: Plan, left_out: Collection[Spot] = ()) -> Iterator[tuple[ProbePlan, list[FileSite], list[FileSite]]]:
     """The places of return probes whose calls and returns are to be counted, each once, by clause: as places of calls,
     and of returns. None where no more than 64 can ever be inside each other.
     """
-    sites = {place_of(site): site for site in plan.sites if site.is_return_probe}
+    sites = {site.spot: site for site in plan.places if site.is_return_probe}
     if len(sites) <= MOST_NESTED and not any(site.nests for site in sites.values()):
         return
     for probe in plan.probes:
-        own = [site for variant in probe.variants for site in variant.sites if site.is_return_probe]
-        returns = [site for site in own if place_of(site) not in left_out and site is sites.get(place_of(site))]
+        own = [site for variant in probe.variants for site in variant.places if site.is_return_probe]
+        returns = [site for site in own if site.spot not in left_out and site is sites.get(site.spot)]
         if returns:
             yield probe, [site.of_calls for site in returns], returns
 
@@ -49,9 +49,9 @@ def is_once(plan: Plan) -> bool:
     """Whether each place has a single clause, and none of these has probes on `ret` beside: what counts the hits of
     attach points then counts the returns.
     """
-    clauses = [[site for variant in probe.variants for site in variant.sites] for probe in plan.probes]
+    clauses = [[site for variant in probe.variants for site in variant.places] for probe in plan.probes]
     mixed = any(any(s.is_return_probe for s in own) and any(s.is_at_return for s in own) for own in clauses)
-    places = [place_of(site) for site in plan.sites if site.is_return_probe]
+    places = [site.spot for site in plan.places if site.is_return_probe]
     return len(set(places)) == len(places) and not mixed
 
 

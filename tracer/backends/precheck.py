@@ -14,24 +14,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tracer.errors import Diagnostic, ProgramError
-from tracer.kernel.trials.instructions import (
-    DOUBTFUL,
-    NOT_PROBED,
-    Spot,
-    Stopped,
-    codes_of,
-    kind_of,
-    may_go_without,
-    place_of,
-)
+from tracer.kernel.trials.instructions import DOUBTFUL, NOT_PROBED, Stopped, codes_of, kind_of, may_go_without
 from tracer.lang.typed import Config
 from tracer.lang.walk import attach_points
+from tracer.probes.site import Spot
 
 if TYPE_CHECKING:
     from tracer.errors import Span
     from tracer.kernel.workers.watcher import Watcher
     from tracer.plan.model import Plan, ProbePlan
-    from tracer.probes.site import Site, Target
+    from tracer.probes.site import FileSite, Target
     from tracer.resolve.safety.disassembly import Instruction
 
 MOST_ALONE = 256
@@ -41,19 +33,19 @@ _APART = 16
 """Bytes that are looked at of each instruction."""
 
 
-def unprobable(plan: Plan, watcher: Watcher, stop: Callable[[], bool]) -> dict[Spot, Site]:
+def unprobable(plan: Plan, watcher: Watcher, stop: Callable[[], bool]) -> dict[Spot, FileSite]:
     """The places of patterns that the kernel will not probe. Raises `ProgramError` for one that is named alone, or
     where a clause would have none left, and `Stopped` once `stop` says so.
     """
     if os.uname().machine != "x86_64":
         return {}  # what is doubtful there is not known; some of it comes out when it is attached
-    sites = plan.sites
+    sites = plan.places
     try:
         codes = codes_of(sites)
     except OSError:
         return {}  # a file that has gone: attaching says so
     kinds = {
-        place_of(site): kind
+        site.spot: kind
         for site, code in zip(sites, codes, strict=True)
         if code and code[0] in DOUBTFUL and (kind := kind_of(code))
     }
@@ -61,20 +53,20 @@ def unprobable(plan: Plan, watcher: Watcher, stop: Callable[[], bool]) -> dict[S
         return {}
     if stop():
         raise Stopped
-    examples = {kind_of(code): code for site, code in zip(sites, codes, strict=True) if place_of(site) in kinds}
+    examples = {kind_of(code): code for site, code in zip(sites, codes, strict=True) if site.spot in kinds}
     bad = _refused(examples, watcher)
-    refused = {place_of(site): site for site in sites if kinds.get(place_of(site)) in bad}
+    refused = {site.spot: site for site in sites if kinds.get(site.spot) in bad}
     for probe in plan.probes:
-        own = [site for variant in probe.variants for site in variant.sites]
-        out = [site for site in own if place_of(site) in refused]
-        alone = [site for site in out if len(out) == len(own) or not may_go_without(probe.clause, place_of(site))]
+        own = [site for variant in probe.variants for site in variant.places]
+        out = [site for site in own if site.spot in refused]
+        alone = [site for site in out if len(out) == len(own) or not may_go_without(probe.clause, site.spot)]
         if alone:
             code = next(code for site, code in zip(sites, codes, strict=True) if site is alone[0])
             raise _refusal(plan, alone[0], code, _point(probe, alone[0], plan))
     return refused
 
 
-def _point(probe: ProbePlan, site: Site, plan: Plan) -> Span:
+def _point(probe: ProbePlan, site: FileSite, plan: Plan) -> Span:
     """The place in the user's text of a site's attach point."""
     spans = probe.clause.spans
     return spans[site.point] if site.point < len(spans) else attach_points(probe.clause, plan.program.source)
@@ -101,7 +93,7 @@ def _refused(examples: dict[bytes, bytes], watcher: Watcher) -> frozenset[bytes]
     return frozenset(kind for kind, answer in zip(examples, found, strict=True) if -answer in NOT_PROBED)
 
 
-def _refusal(plan: Plan, site: Site, code: bytes, span: Span) -> ProgramError:
+def _refusal(plan: Plan, site: FileSite, code: bytes, span: Span) -> ProgramError:
     from tracer.probes.arch import EM_X86_64
     from tracer.resolve.safety.disassembly import decode
 
@@ -135,7 +127,7 @@ def check_alone(plan: Plan, number: int) -> None:
     """
     if number <= MOST_ALONE or plan.program.config.max_probes != Config().max_probes:
         return
-    probe = max(plan.probes, key=lambda each: sum(len(variant.sites) for variant in each.variants))
+    probe = max(plan.probes, key=lambda each: sum(len(variant.places) for variant in each.variants))
     lacking = "no links for many (Linux 6.6), and no trace events for many (Linux 5.4) or they are out of reach"
     enough = 1 << number.bit_length()  # those that are left out of the pattern count too, where it is resolved
     remedy = f"narrow the pattern, or lift the limit: --max-probes {enough + (enough == Config().max_probes)}"
@@ -156,7 +148,7 @@ def refuse_rewritten(plan: Plan) -> None:
     from tracer.kernel.trials.red_zone import spoils_red_zone
 
     found = [
-        (probe, site) for probe in plan.probes for variant in probe.variants for site in variant.sites if site.red_zone
+        (probe, site) for probe in plan.probes for variant in probe.variants for site in variant.places if site.red_zone
     ]
     if not found or not spoils_red_zone():
         return
@@ -175,7 +167,7 @@ def refuse_emulated(plan: Plan, target: Target) -> None:
     from tracer.probes.site import files_of
     from tracer.target.emulators import emulated
 
-    found = emulated({inode: path for (_, inode), path in files_of(plan.sites).items()}, target)
+    found = emulated({inode: path for (_, inode), path in files_of(plan.places).items()}, target)
     if found is None:
         return
     if found.pid is None:
@@ -186,6 +178,6 @@ def refuse_emulated(plan: Plan, target: Target) -> None:
         if found.pid in target.fixed:
             remedy = "no probe is hit in it anyway" + ("; leave it out of -p" if len(target.pids) > 1 else "")
     message = f"{who}: it translates code together with breakpoints in it, which end its program with SIGTRAP"
-    sites = {site.path: probe for probe in plan.probes for variant in probe.variants for site in variant.sites}
+    sites = {site.path: probe for probe in plan.probes for variant in probe.variants for site in variant.places}
     span = attach_points(sites[found.path].clause, plan.program.source)
     raise ProgramError(plan.program.source, [Diagnostic(message, span, remedy)], exit_code=1)

@@ -31,7 +31,7 @@ _MOST = 16
 
 def libraries(plan: Plan) -> dict[int, str]:
     """The paths of the libraries with semaphores, by their inode."""
-    files = files_of(site for site in plan.sites if site.semaphore is not None)
+    files = files_of(site for site in plan.places if site.semaphore is not None)
     paths = {inode: path for (_, inode), path in files.items()}
     return {inode: path for inode, path in paths.items() if ".so" in os.path.basename(path) or not _is_program(path)}
 

@@ -20,7 +20,8 @@ from tracer.lang.syntax import ast
 from tracer.lang.types import INT64, IntType, Type
 from tracer.lang.types.combine import settled, stored, wide
 from tracer.lang.walk import Node, rewrite, walk_program
-from tracer.probes.registry import KINDS
+from tracer.probes.model import ClauseKind
+from tracer.probes.registry import KINDS, alone
 from tracer.probes.site import Site
 
 MAP_KINDS = ("hash", "lruhash", "percpuhash", "percpulruhash")
@@ -31,7 +32,8 @@ def analyse(
     program: ast.Program, sites: Mapping[int, tuple[Site, ...]], environment: Mapping[str, str] | None = None,
     given: Mapping[str, str] | None = None,
 ) -> typed.Program:  # fmt: skip
-    """The typed program. `sites` holds the sites of each clause by its index in `program.clauses`.
+    """The typed program. `sites` holds the sites of each clause by its index in `program.clauses`; of one that
+    is not there, those that its attach points are by themselves.
 
     `environment` and what is `given` may set what `config` sets (see `lang.config`). Raises `ProgramError` with all
     faults.
@@ -112,28 +114,35 @@ def _declarations(program: ast.Program, facts: Facts) -> Iterator[Diagnostic]:
 
 
 def _units(program: ast.Program, sites: Mapping[int, tuple[Site, ...]]) -> Iterator[Unit]:
-    """The clauses, one for each kind of place that their attach points name."""
+    """The clauses, one for each sort of sites that their attach points have."""
     number = 0
     for index, clause in enumerate(program.clauses):
-        for points in _groups(clause.points):
-            kind = KINDS[points[0].kind].clause
-            yield Unit(number, clause, kind, points, sites.get(index, ()) if kind.at_hits else ())
+        every = sites.get(index, alone(clause.points))
+        for group in _groups(clause.points):
+            points = tuple([clause.points[place] for place in group])
+            own = every if len(group) == len(clause.points) else _of_points(every, group)
+            yield Unit(number, clause, KINDS[points[0].kind].clause, points, own)
             number += 1
 
 
-def _groups(points: tuple[ast.AttachPoint, ...]) -> list[tuple[ast.AttachPoint, ...]]:
-    """Attach points that can share a clause: all probes; each BEGIN, END and interval is one of its own."""
-    groups: list[list[ast.AttachPoint]] = []
-    probes: list[ast.AttachPoint] | None = None
-    for point in points:
-        if not KINDS[point.kind].clause.at_hits:
-            groups.append([point])
-        elif probes is None:
-            probes = [point]
-            groups.append(probes)
-        else:
-            probes.append(point)
-    return [tuple(group) for group in groups]
+def _groups(points: tuple[ast.AttachPoint, ...]) -> list[list[int]]:
+    """The places of attach points that can share a clause: those of one sort of probes; each BEGIN, END and interval is
+    one of its own.
+    """
+    groups: list[list[int]] = []
+    shared: dict[ClauseKind, list[int]] = {}
+    for place, point in enumerate(points):
+        kind = KINDS[point.kind].clause
+        group: list[int] = shared.setdefault(kind, []) if kind.at_hits else []
+        if not group:
+            groups.append(group)
+        group.append(place)
+    return groups
+
+
+def _of_points(sites: tuple[Site, ...], group: list[int]) -> tuple[Site, ...]:
+    """The sites of some attach points of a clause, which are its first, second and so on now."""
+    return tuple([site.of_point(group.index(site.point)) for site in sites if site.point in group])
 
 
 def _clause(facts: Facts, checked: Checked) -> typed.Clause:
@@ -151,7 +160,6 @@ def _clause(facts: Facts, checked: Checked) -> typed.Clause:
         tuple(slots),
         unit.clause.span,
         unit.sites,
-        unit.points[0].period_ns,
         tuple(point.span for point in unit.points),
     )
 

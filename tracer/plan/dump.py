@@ -8,7 +8,7 @@ from tracer.errors import printable
 from tracer.lang.typed import MapDecl
 from tracer.plan.model import Plan, Variant
 from tracer.probes.registry import kind_of
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite, Site, in_files
 
 
 def dump(plan: Plan) -> str:
@@ -28,14 +28,19 @@ def dump_steps(plan: Plan) -> str:
 
 
 def site_line(site: Site) -> str:
-    """One site: what it is, and its place in the file."""
-    parts = [f"{site.kind} {site.probe}", f"file {printable(site.path)}"]
-    parts += [f"address {site.address:#x}", f"offset {site.offset:#x}"]
-    if site.guard is not None:
-        parts.append(f"semaphore {site.guard:#x}")
+    """One site: what it is, and where."""
+    parts = [f"{site.kind} {site.probe}", *(part for place in in_files((site,)) for part in _place(place))]
     if kind_of(site).has_notes and site.args:
         parts.append("args " + " ".join(arg.text for arg in site.args))
     return "  ".join(parts)
+
+
+def _place(site: FileSite) -> Iterator[str]:
+    yield f"file {printable(site.path)}"
+    yield f"address {site.address:#x}"
+    yield f"offset {site.offset:#x}"
+    if site.guard is not None:
+        yield f"semaphore {site.guard:#x}"
 
 
 def _lines(plan: Plan) -> Iterator[str]:

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from tracer.lang.typed import Clause, Program
 from tracer.plan.model import Plan, ProbePlan, Variant
-from tracer.probes.site import LAST_ARGUMENT, STACK_POINTER, ArgSpec, Reg, Site, Unreadable
+from tracer.probes.site import LAST_ARGUMENT, STACK_POINTER, ArgSpec, Reg, Site, Unreadable, in_files
 from tracer.steps.lower import lower as steps_of
 from tracer.steps.model import Fetch, Steps
 from tracer.steps.values import Argument, ReturnValue, SiteText
@@ -18,7 +18,7 @@ _TAIL = attrgetter("tail")
 
 def lower(program: Program, follow: bool = False, shared: bool = False) -> Plan:
     """The plan of a program; see `Plan` for the others. Pure: no root and no kernel is needed."""
-    if any(any(map(_TAIL, clause.sites)) for clause in program.clauses):
+    if any(any(map(_TAIL, in_files(clause.sites))) for clause in program.clauses):
         from tracer.plan.tail_calls import with_tail_calls
 
         program = with_tail_calls(program)
@@ -48,8 +48,9 @@ def _variants(clause: Clause, steps: Steps, numbers: count[int]) -> tuple[Varian
     layouts: dict[object, _Layout] = {}
     known: dict[object, _Layout] = {}  # by the tuple of arguments, which all functions of a file have in common
     groups: dict[object, tuple[_Args, list[Site]]] = {}
+    tails = {id(site): site.tail for site in in_files(clause.sites) if site.tail}
     for site in clause.sites:
-        same = (id(site.args), site.tail) if site.tail else id(site.args)
+        same = (id(site.args), tails.get(id(site))) if tails else id(site.args)
         layout = known.get(same)
         if layout is None:
             args = {index: _argument(site, index) for index in indices}
@@ -89,7 +90,8 @@ def _argument(site: Site, index: int) -> ArgSpec:
     if index > LAST_ARGUMENT:
         from tracer.plan.tail_calls import operand
 
-        return ArgSpec("", 8, False, operand(site, index))
+        (place,) = in_files((site,))
+        return ArgSpec("", 8, False, operand(place, index))
     if index < len(site.args):
         return site.args[index]
     have = len(site.args)

@@ -6,6 +6,7 @@ places gets one `Variant` for each distinct layout.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from tracer.dataclass import dataclass
 from tracer.errors import Span
 from tracer.lang.typed import Clause, Expr, Program, UStack
 from tracer.lang.walk import walk_clause
-from tracer.probes.site import ArgSpec, Site
+from tracer.probes.site import ArgSpec, FileSite, Site, in_files
 from tracer.steps.model import Steps
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ class Variant:
     probe: str | None
     function: str | None
     sites: tuple[Site, ...]
+
+    @property
+    def places(self) -> Sequence[FileSite]:
+        """Its sites that are places in files: all, or () where they are of another sort."""
+        return in_files(self.sites)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +83,14 @@ class Plan:
         return tuple(chain.from_iterable(variant.sites for probe in self.probes for variant in probe.variants))
 
     @property
+    def places(self) -> tuple[FileSite, ...]:
+        """Those of the sites that are places in files."""
+        return tuple(chain.from_iterable(variant.places for probe in self.probes for variant in probe.variants))
+
+    @property
     def has_return_probes(self) -> bool:
         """Whether any site replaces a return address."""
-        return any(site.is_return_probe for site in self.sites)
+        return any(site.is_return_probe for site in self.places)
 
     @property
     def walks_stacks(self) -> bool:

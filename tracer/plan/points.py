@@ -5,7 +5,7 @@ They are numbered through the whole plan, in the order of the program.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from tracer.dataclass import dataclass
 from tracer.errors import Span
@@ -28,7 +28,7 @@ from tracer.lang.typed import (
 )
 from tracer.lang.walk import walk_clause
 from tracer.plan.model import Plan
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite, Site, in_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,11 @@ class Point:
     text: str
     span: Span
     sites: tuple[Site, ...]
+
+    @property
+    def places(self) -> Sequence[FileSite]:
+        """Its sites that are places in files: all, or () where they are of another sort."""
+        return in_files(self.sites)
 
 
 def points(plan: Plan) -> tuple[Point, ...]:
@@ -57,11 +62,11 @@ def points(plan: Plan) -> tuple[Point, ...]:
     return tuple(found)
 
 
-def alone_of(plan: Plan, gone: Collection[int], of: Collection[int]) -> list[Site]:
-    """The sites of attach points (`of`, by their numbers) at places where all attach points are `gone`."""
+def alone_of(plan: Plan, gone: Collection[int], of: Collection[int]) -> list[FileSite]:
+    """The places in files of attach points (`of`, by their numbers) where all attach points are `gone`."""
     every = points(plan)
-    there = {site.place for number, point in enumerate(every) if number not in gone for site in point.sites}
-    return [site for number in of for site in every[number].sites if site.place not in there]
+    there = {site.place for number, point in enumerate(every) if number not in gone for site in point.places}
+    return [site for number in of for site in every[number].places if site.place not in there]
 
 
 def first_numbers(plan: Plan) -> dict[int, int]:

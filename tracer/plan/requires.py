@@ -12,7 +12,7 @@ from tracer.lang.typed import Program
 from tracer.lang.types import has_stack, operations
 from tracer.plan.model import Need, ProbePlan
 from tracer.probes.model import ClauseKind
-from tracer.probes.site import Global, Mem, Site
+from tracer.probes.site import FileSite, Global, Mem
 from tracer.steps.model import (
     Block,
     Each,
@@ -62,10 +62,10 @@ def needs(
 
 def _of_sites(probe: ProbePlan) -> Iterator[Need]:
     span = probe.clause.span
-    first: dict[Feature, Site] = {}
+    first: dict[Feature, FileSite] = {}
     kinds: set[tuple[str, bool]] = set()
     for variant in probe.variants:
-        for site in variant.sites:
+        for site in variant.places:
             kind = site.kind, site.semaphore is None
             if kind in kinds:
                 continue

@@ -46,9 +46,10 @@ from tracer.probes.site import (
     TAIL_OF,
     UNTAKEN,
     Const,
+    FileSite,
     Mem,
-    Site,
     TailPlace,
+    in_files,
 )
 
 _MOST_CALLS = 16384
@@ -63,7 +64,7 @@ differ instead (Intel SDM, volume 1, appendix B).
 """
 
 
-def operand(site: Site, index: int) -> Const | Mem:
+def operand(site: FileSite, index: int) -> Const | Mem:
     """One of a site's own values, by its number."""
     if index == STACK_TOP:
         return Mem("sp", 0)
@@ -76,7 +77,7 @@ def operand(site: Site, index: int) -> Const | Mem:
     return Const(values[index])
 
 
-def _what(site: Site) -> int:
+def _what(site: FileSite) -> int:
     return site.tail & 0xFF
 
 
@@ -85,7 +86,7 @@ def with_tail_calls(program: Program) -> Program:
     maps = dict(program.maps)
     clauses = []
     for clause in program.clauses:
-        if any(site.tail for site in clause.sites):
+        if any(site.tail for site in in_files(clause.sites)):
             decl = MapDecl(
                 f"@ tail calls of clause {clause.id}", (UINT64,) * 3, "scalar", UINT64, clause.span, (), _MOST_CALLS,
                 forgets=True, inner=True,
@@ -101,7 +102,7 @@ def _following(clause: Clause, map: str) -> Clause:
     place, tail = Arg(UINT64, span, STACK_POINTER), Arg(UINT64, span, TAIL)
     key, top = (Builtin(UINT64, span, "tid"), Arg(UINT64, span, TAIL_OF), place), Arg(UINT64, span, STACK_TOP)
     note: Stmt = MapSet(span, map, key, top)
-    if any(_what(site) >= TailPlace.JUMP_IF for site in clause.sites):
+    if any(_what(site) >= TailPlace.JUMP_IF for site in in_files(clause.sites)):
         note = If(span, _is_taken(span), (note,), ())
     same = Binary(BOOL, span, "==", MapGet(UINT64, span, map, key), top)
     probed = Binary(BOOL, span, "==", _word(">>", top, _number(12, span)), _number(RETURN_PROBE_PAGE, span))

@@ -13,7 +13,7 @@ from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import Diagnostic, Fault, Span
 
 if TYPE_CHECKING:
-    from tracer.probes.site import Site
+    from tracer.probes.site import FileSite, Site
 
 AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe"]
 
@@ -22,16 +22,15 @@ AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe"]
 class ClauseKind:
     """When a clause runs.
 
-    `at_hits`: in the kernel, at hits of its sites; the others run in user space. `first`: once, before anything is
-    attached; `last`: once, after everything is detached; the others run again and again. `called`: the value of `probe`
-    there, of the attach point's text and period; "" where each site has its own. `type`: the value of `probetype`.
+    `at_hits`: in the kernel, at hits of its sites, which all are of one sort; the others run in user space. `first`:
+    once, before anything is attached; `last`: once, after everything is detached; the others run again and again.
+    `type`: the value of `probetype` of those in user space.
     """
 
     name: str
     at_hits: bool = False
     first: bool = False
     last: bool = False
-    called: Callable[[str, int], str] = lambda text, period_ns: ""
     type: str = "special"
 
     @property
@@ -93,13 +92,13 @@ class SearchedFile(Protocol):
     def entry(self) -> int:
         """The address at which a program begins."""
 
-    def usdt_probes(self, point: AttachPoint) -> list[Site]:
+    def usdt_probes(self, point: AttachPoint) -> list[FileSite]:
         """The sites of the USDT probes that are meant."""
 
-    def functions(self, point: AttachPoint) -> list[Site]:
+    def functions(self, point: AttachPoint) -> list[FileSite]:
         """The sites in the functions that are meant, or at an address."""
 
-    def source_lines(self, point: AttachPoint) -> list[Site]:
+    def source_lines(self, point: AttachPoint) -> list[FileSite]:
         """The sites at a line of source text."""
 
 
@@ -110,6 +109,7 @@ class ProbeKind:
     `spellings`: every word for it. `form`: how it is written, for hints and the reference. `build` makes an attach
     point of its parts, the kind's word among them; raises `Fault`. `clause`: when its clauses run; `where` names such
     a clause in messages.
+    `alone`: the site that an attach point is by itself, of a kind that looks for none in files.
     `reads` is what a clause may read beside what is known everywhere: "probe" (memory, stack, function of the hit
     process), "arguments", "note" (which says the size and sign of each argument), "return". `target` names what it
     finds in a file, "" where it goes into none; `sites` finds it there. `pattern`: provider, name and whether the name
@@ -128,9 +128,10 @@ class ProbeKind:
     reads: frozenset[str] = frozenset()
     target: str = ""
     source_lines: bool = False
-    sites: Callable[[AttachPoint, SearchedFile], list[Site]] | None = None
+    sites: Callable[[AttachPoint, SearchedFile], list[FileSite]] | None = None
     pattern: Callable[[list[str]], tuple[str, str, bool]] | None = None
     units: tuple[str, ...] = ()
+    alone: Callable[[AttachPoint], Site] | None = None
     places: tuple[str, ...] = ()
     told: tuple[str, str] = ("functions", "func")
 

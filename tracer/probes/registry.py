@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
@@ -19,6 +20,12 @@ KINDS_OF_SITES: Final[dict[str, ProbeKind]] = {place: kind for kind in KINDS.val
 """By what `Site.kind` says."""
 
 SPELLINGS: Final[dict[str, ProbeKind]] = {word: kind for kind in KINDS.values() for word in kind.spellings}
+
+
+def alone(points: Sequence[AttachPoint]) -> tuple[Site, ...]:
+    """The sites that attach points of a clause are by themselves: those of kinds that look for none in files."""
+    made = ((KINDS[point.kind].alone, point) for point in points)
+    return tuple([make(point).of_point(number) for number, (make, point) in enumerate(made) if make is not None])
 
 
 def kind_of(site: Site) -> ProbeKind:

@@ -1,4 +1,4 @@
-"""The results of resolution: sites, and the places of their arguments.
+"""The results of resolution: sites of any sort, and the places of their arguments.
 
 Addresses are virtual addresses as the ELF file states them (before any load bias); offsets are offsets into the file,
 which is what the kernel's uprobes take.
@@ -6,8 +6,9 @@ which is what the kernel's uprobes take.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Hashable, Iterable, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, cast
 
 from tracer.dataclass import NamedTuple, dataclass, replace
 from tracer.errors import TracerError
@@ -93,6 +94,9 @@ of a jump: which flags it asks for, whether it asks whether sign and overflow di
 where neither is so (1) or where one is (0); and what lies at the stack pointer.
 """
 
+Spot = tuple[Hashable, ...]
+"""What `Site.spot` says."""
+
 Operand = Const | Reg | Mem | Global | GlobalPointer | Unreadable
 
 
@@ -111,6 +115,54 @@ class ArgSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Site:
+    """Where hits come from. A sort of sites is a class of its own that says the rest: `FileSite` is a place in a
+    file, `Clock` what comes with the time.
+
+    `kind`: what the object of its kind of probe lists in `ProbeKind.places`. `probe` is the full name that the `probe`
+    built-in shows (`usdt:/bin/app:prov:name`, `uprobe:/bin/app:func`, `interval:s:1`), `function` what `func` shows.
+    `args` is indexed by argN. `point` is the place of its attach point among those that its clause names.
+    """
+
+    kind: str
+    probe: str
+    function: str
+    args: tuple[ArgSpec, ...]
+    point: int
+
+    in_file = False
+    """Whether it is a `FileSite`."""
+
+    @property
+    def spot(self) -> Spot:
+        """The same for sites that are one to the kernel."""
+        return self.kind, self.probe
+
+    @property
+    def shown(self) -> str:
+        """The probe as messages name it."""
+        return self.probe
+
+    def of_point(self, number: int) -> Site:
+        """The site as one of another attach point."""
+        return replace(self, point=number)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock(Site):
+    """The site of what comes with the time: every `period_ns`. Its `probe` is how bpftrace spells it, however it was
+    written.
+    """
+
+    period_ns: int
+
+
+def period_ns(sites: Sequence[Site]) -> int:
+    """How often a clause runs, in nanoseconds; 0 where its sites are no clock."""
+    return next((site.period_ns for site in sites if isinstance(site, Clock)), 0)
+
+
+@dataclass(frozen=True, slots=True)
 class FileIdentity:
     """Which file it was when it was checked: compared again right before attaching. `ctime_ns`: None where unknown."""
 
@@ -123,32 +175,25 @@ class FileIdentity:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class FileSite(Site):
     """One place in one file where a probe goes.
 
-    `probe` is the full name that the `probe` built-in shows (`usdt:/bin/app:prov:name`, `uprobe:/bin/app:func`),
-    `function` what `func` shows (the symbol that holds the place, or "" in a stripped file; where the program does not
-    ask for `func`, a C++ name is left as it stands in the symbol table). `semaphore` is the file offset of the USDT
-    semaphore. `kind` "uretprobe" replaces the return address of the function at `offset`; "ret" is an ordinary probe on
-    one `ret` instruction of it, used where a return probe could kill the target. `args` is indexed by argN; for
-    functions it holds the registers of the calling convention. `red_zone`: a five-byte nop in a function that may keep
-    data below the stack pointer; Linux from 6.18 on makes such a nop a call, which
-    writes there (`kernel.trials.red_zone`). `nop10`: a one-byte nop with a ten-byte one behind it, where newer kernels
-    probe faster (`kernel.trials.nop10`). `nests`: the function of a return probe may be called again before it has
-    returned. `tail`: of a function that ends in tail calls, what stands at the place: see `TailPlace`. `raised`: the
-    file offset of a semaphore that is not `semaphore`, since the kernel would raise it in the wrong memory: tracer does
-    it itself.
-    `point` is the place of its attach point among the probes that its clause names.
+    `kind` "uretprobe" replaces the return address of the function at `offset`; "ret" is an ordinary probe on one `ret`
+    instruction of it, used where a return probe could kill the target. `function` is the symbol that holds the place,
+    or "" in a stripped file; where the program does not ask for `func`, a C++ name is left as it stands in the symbol
+    table. `args` of functions are the registers of the calling convention. `semaphore` is the file offset of the USDT
+    semaphore. `red_zone`: a five-byte nop in a function that may keep data below the stack pointer; Linux from 6.18 on
+    makes such a nop a call, which writes there (`kernel.trials.red_zone`). `nop10`: a one-byte nop with a ten-byte one
+    behind it, where newer kernels probe faster (`kernel.trials.nop10`). `nests`: the function of a return probe may be
+    called again before it has returned. `tail`: of a function that ends in tail calls, what stands at the place: see
+    `TailPlace`. `raised`: the file offset of a semaphore that is not `semaphore`, since the kernel would raise it in
+    the wrong memory: tracer does it itself.
     """
 
-    kind: Literal["usdt", "uprobe", "uretprobe", "ret"]
     path: str
     identity: FileIdentity
     address: int
     offset: int
-    probe: str
-    function: str
-    args: tuple[ArgSpec, ...] = ()
     semaphore: int | None = None
     semaphore_address: int | None = None
     red_zone: bool = False
@@ -156,7 +201,13 @@ class Site:
     nests: bool = False
     tail: int = 0
     raised: int | None = None
-    point: int = 0
+
+    in_file = True
+
+    @property
+    def spot(self) -> Spot:
+        """See `Site`: device, inode, offset, and whether it is the function's return."""
+        return self.identity.device, self.identity.inode, self.offset, self.is_return_probe
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -188,17 +239,36 @@ class Site:
         return self.kind == "ret"
 
     @property
-    def of_calls(self) -> Site:
+    def of_calls(self) -> FileSite:
         """The place of a return probe, as one where a hit is a call."""
         return replace(self, kind="uprobe")
 
+    def of_point(self, number: int) -> FileSite:
+        """See `Site`; `replace` takes three times as long."""
+        return FileSite(*(*_BEFORE_POINT(self), number, *_BEHIND_POINT(self)))
 
-def paths_of(sites: Iterable[Site]) -> set[str]:
+
+_AT = FileSite.__match_args__.index("point")
+_BEFORE_POINT = attrgetter(*FileSite.__match_args__[:_AT])
+_BEHIND_POINT = attrgetter(*FileSite.__match_args__[_AT + 1 :])
+
+
+def in_files(sites: Sequence[Site]) -> Sequence[FileSite]:
+    """Sites of one sort (as those of a clause are) as places in files; () where they are of another sort."""
+    return cast("Sequence[FileSite]", sites) if sites and sites[0].in_file else ()
+
+
+def places_among(sites: Iterable[Site]) -> list[FileSite]:
+    """Those of sites of any sort that are places in files."""
+    return [site for site in sites if isinstance(site, FileSite)]
+
+
+def paths_of(sites: Iterable[FileSite]) -> set[str]:
     """The paths of the files that some sites lie in."""
     return {site.path for site in sites}
 
 
-def files_of(sites: Iterable[Site]) -> dict[tuple[int, int], str]:
+def files_of(sites: Iterable[FileSite]) -> dict[tuple[int, int], str]:
     """The files that some sites lie in: the path, by device and inode."""
     first = {id(site.identity): site for site in sites}.values()  # to hash an identity takes long
     return {(site.identity.device, site.identity.inode): site.path for site in first}

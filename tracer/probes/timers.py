@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tracer.errors import Diagnostic, Fault, Span
 from tracer.probes.model import AttachPoint, ClauseKind, Part, ProbeKind, malformed
+
+if TYPE_CHECKING:
+    from tracer.probes.site import Site
 
 SHORTEST_PERIOD_NS = 1_000
 LONGEST_PERIOD_NS = 1 << 62
@@ -58,10 +61,12 @@ def _interval(text: str, parts: list[Part], span: Span) -> AttachPoint:
     return AttachPoint("interval", ":".join([part.text for part in parts]), span, period_ns=period)
 
 
-def _called(text: str, period_ns: int) -> str:
-    """How bpftrace spells an interval, however it was written."""
-    unit, colon, count = text.partition(":")[2].partition(":")
-    return f"interval:{unit}:{interval_count(count)}" if colon else f"interval:us:{period_ns // 1000}"
+def _clock(point: AttachPoint) -> Site:
+    from tracer.probes.site import Clock  # not loaded to list probes
+
+    unit, colon, count = point.text.partition(":")[2].partition(":")
+    probe = f"interval:{unit}:{interval_count(count)}" if colon else f"interval:us:{point.period_ns // 1000}"
+    return Clock(point.kind, probe, "", (), 0, point.period_ns)
 
 
 def _once(name: Literal["begin", "end"], word: str) -> ProbeKind:
@@ -71,13 +76,18 @@ def _once(name: Literal["begin", "end"], word: str) -> ProbeKind:
             raise Fault(Diagnostic(what, span, f"write {parts[0].text} {{ … }}"))
         return AttachPoint(name, text, span)
 
-    clause = ClauseKind(name, first=name == "begin", last=name == "end", called=lambda text, period_ns: name)
-    return ProbeKind(name, (word, name), word, build, clause, word)
+    def alone(point: AttachPoint) -> Site:
+        from tracer.probes.site import Site
+
+        return Site(name, name, "", (), 0)
+
+    clause = ClauseKind(name, first=name == "begin", last=name == "end")
+    return ProbeKind(name, (word, name), word, build, clause, word, alone=alone, places=(name,))
 
 
 INTERVAL = ProbeKind(
-    "interval", ("interval", "i"), _FORM, _interval, ClauseKind("interval", called=_called, type="interval"),
-    "an interval clause", units=("hz", "ms", "s", "us"),
+    "interval", ("interval", "i"), _FORM, _interval, ClauseKind("interval", type="interval"),
+    "an interval clause", units=("hz", "ms", "s", "us"), alone=_clock, places=("interval",),
 )  # fmt: skip
 BEGIN = _once("begin", "BEGIN")
 END = _once("end", "END")

@@ -9,7 +9,7 @@ from tracer.errors import Diagnostic, Fault, Span
 from tracer.probes.model import AT_HITS, AttachKind, AttachPoint, Part, ProbeKind, SearchedFile, malformed, miscount
 
 if TYPE_CHECKING:
-    from tracer.probes.site import Site
+    from tracer.probes.site import FileSite
 
 _FORMS: dict[AttachKind, str] = {
     "uprobe": (
@@ -98,7 +98,7 @@ def _number(text: str) -> int:
     return int(text, 16) if text[:2] in ("0x", "0X") else int(text[:40])
 
 
-def _sites(point: AttachPoint, file: SearchedFile) -> list[Site]:
+def _sites(point: AttachPoint, file: SearchedFile) -> list[FileSite]:
     return file.source_lines(point) if point.line else file.functions(point)
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from tracer.probes.model import AttachPoint
 from tracer.probes.registry import kind_of
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 
 _NUMBER_OR_OFFSET = re.compile(r"^(0[xX][0-9a-fA-F]+|\d+)$|\+\w+$")
 
@@ -23,7 +23,7 @@ def quoted(part: str, path: bool = False) -> str:
     return '"' + in_quotes(part).replace('"', '\\"') + '"'
 
 
-def as_written(site: Site, point: AttachPoint) -> str:
+def as_written(site: FileSite, point: AttachPoint) -> str:
     """The probe of a site in a form that can be written again: a file or a name stands in quotes where it has to."""
     kind, _, rest = site.probe.partition(":")
     ends = [at for at, character in enumerate(rest) if character == ":"]

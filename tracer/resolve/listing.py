@@ -20,7 +20,7 @@ from tracer.host.maps import within
 from tracer.lang.syntax.attach import read, refusal, scan
 from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
 from tracer.probes.registry import KINDS, SPELLINGS, kind_of
-from tracer.probes.site import ArgSpec, NothingThere, Site, TailPlace, Target, Unreadable, fail_alike
+from tracer.probes.site import ArgSpec, FileSite, NothingThere, TailPlace, Target, Unreadable, fail_alike
 from tracer.resolve.attach_texts import as_written, in_quotes, quoted
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.structures import PF_X
@@ -138,9 +138,9 @@ def _place(pattern: str | None, target: Target) -> AttachPoint | None:
     return point if placed and end == len(pattern or "") else None
 
 
-def of_sites(sites: Iterable[Site], points: Sequence[AttachPoint]) -> list[Listed]:
+def of_sites(sites: Iterable[FileSite], points: Sequence[AttachPoint]) -> list[Listed]:
     """The probes that have these sites, in order of name; `points` are the attach points of their clause."""
-    named: dict[str, list[Site]] = {}
+    named: dict[str, list[FileSite]] = {}
     for site in sites:
         named.setdefault(as_written(site, points[site.point]), []).append(site)
     found = []

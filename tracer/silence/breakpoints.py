@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 from tracer.host.file_users import listed, uses_of
 from tracer.host.maps import Picture
 from tracer.host.stat import facts_of, pids
-from tracer.kernel.trials.instructions import Spot, place_of
 from tracer.kernel.workers.set_again import Place, set_again
-from tracer.probes.site import Site, Target, paths_of
+from tracer.probes.site import FileSite, Spot, Target, paths_of
 from tracer.resolve.sites.in_memory import State, states
 
 _FEW = 64
@@ -43,12 +42,12 @@ class Breakpoints:
         self.suspects: set[Place] = set()
         """Where a breakpoint was not there at the last look."""
 
-    def set_again(self, sites: Iterable[Site], at_once: bool = False) -> list[tuple[str, str]]:
+    def set_again(self, sites: Iterable[FileSite], at_once: bool = False) -> list[tuple[str, str]]:
         """Notes what is so at some sites, and sets the breakpoints that are gone: those that were not there at the look
         before, either, unless `at_once`, since after an exec the kernel, or tracer, may be about to set them. Returns
         the sites and the processes where that was done, in words.
         """
-        found = {place_of(site): site for site in [*sites][:_FEW]}
+        found = {site.spot: site for site in [*sites][:_FEW]}
         wanted = [*found.values()]
         every = [each for each in self.note(wanted) if each not in self._tried]
         lacking = [each for each in every if at_once or each in self.suspects]
@@ -78,11 +77,11 @@ class Breakpoints:
             if spot == (*place[2:5], place.returns):
                 own.pop(place.pid, None)
 
-    def reason(self, sites: Iterable[Site]) -> str | None:
+    def reason(self, sites: Iterable[FileSite]) -> str | None:
         """Why hits at some sites cannot be seen, by what was noted; None where they can."""
         for state in ("moved", "patched", "lacking"):
             for site in sites:
-                own = self.noted.get(place_of(site), {})
+                own = self.noted.get(site.spot, {})
                 if pids := sorted(pid for pid, each in own.items() if each == state):
                     return _words(state, self._listed(pids), len(pids) > 1, site)
         return None
@@ -92,7 +91,7 @@ class Breakpoints:
         first = self._names.setdefault(pids[0], listed([pids[0]]))
         return first + (f" and {len(pids) - 1} more" if len(pids) > 1 else "")
 
-    def note(self, sites: Sequence[Site]) -> list[Place]:
+    def note(self, sites: Sequence[FileSite]) -> list[Place]:
         """Notes what is so at some sites in the processes that run their files; returns where a breakpoint is gone."""
         sites = sites[:_FEW]
         known = self._target.pictures_now()
@@ -104,12 +103,12 @@ class Breakpoints:
             for site, state in zip(sites, states(pictures.get(pid) or Picture(pid), sites), strict=True):
                 if state is None:
                     continue
-                self.noted.setdefault(place_of(site), {})[pid] = state
+                self.noted.setdefault(site.spot, {})[pid] = state
                 if state != "set":
                     self._listed([pid])
                 if state == "lacking":
-                    device, inode, offset, returns = place_of(site)
-                    lacking.append(Place(pid, site.path, device, inode, offset, site.semaphore or 0, returns))
+                    where = pid, site.path, *site.place
+                    lacking.append(Place(*where, site.semaphore or 0, site.is_return_probe))
         return lacking
 
 
@@ -118,7 +117,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _words(state: str, who: str, several: bool, site: Site) -> str:
+def _words(state: str, who: str, several: bool, site: FileSite) -> str:
     has = "have" if several else "has"
     if state == "moved":
         return f"{who} {has} {MOVED.replace('its', 'their') if several else MOVED}"

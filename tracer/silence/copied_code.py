@@ -17,11 +17,11 @@ def refuse_copied_code(plan: Plan, argv: Sequence[str] | None, of_one: bool) -> 
     """`argv` is the command of `-c`; `of_one`: nobody else is traced, so no other may start with the breakpoints.
     Raises `ProgramError` under the attach points in question.
     """
-    files = set(map(os.path.realpath, paths_of(plan.sites)))
+    files = set(map(os.path.realpath, paths_of(plan.places)))
     found = {each.path: each for each in _copying(files, argv, of_one)}
     errors = []
     for point in points(plan):
-        copying = next((found[path] for site in point.sites if (path := os.path.realpath(site.path)) in found), None)
+        copying = next((found[path] for site in point.places if (path := os.path.realpath(site.path)) in found), None)
         if copying is not None:
             name = os.path.basename(copying.path)
             errors.append(

@@ -9,7 +9,7 @@ from tracer.errors import TracerError
 from tracer.host.maps import Mapping, mappings
 from tracer.host.stat import directory
 from tracer.kernel.mapping_records import Executed, Mapped, MappingRecords, Missed
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 
 _RING = 1 << 15
 _MOST = 4096
@@ -82,15 +82,15 @@ class History:
         """Whether anything was mapped over a program, or its code made something else."""
         return any(each.over for each in self._images.values())
 
-    def moved(self, sites: Iterable[Site]) -> bool:
+    def moved(self, sites: Iterable[FileSite]) -> bool:
         """Whether one of these sites was in a program, and other memory came to stand there."""
         return any(each.file is None for each in self._at(sites))
 
-    def rewrote(self, sites: Iterable[Site]) -> bool:
+    def rewrote(self, sites: Iterable[FileSite]) -> bool:
         """Whether one of these sites was in code of a program that it made writable."""
         return any(each.file is not None and "w" in each.permissions for each in self._at(sites))
 
-    def _at(self, sites: Iterable[Site]) -> list[Mapping]:
+    def _at(self, sites: Iterable[FileSite]) -> list[Mapping]:
         return [found for site in sites for each in self._images.values() for found in each.over_site(site)]
 
 
@@ -120,7 +120,7 @@ class _Image:
         """The inodes of the files."""
         return {each.file[1] for each in self.files if each.file is not None}
 
-    def over_site(self, site: Site) -> Iterator[Mapping]:
+    def over_site(self, site: FileSite) -> Iterator[Mapping]:
         """The mappings that came to lie over a site of the program."""
         for own in self.files:
             if own.path != self.files[0].path or own.file is None or own.file[1] != site.identity.inode:

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from tracer.errors import TracerError
 from tracer.opening import content
 from tracer.probes.registry import kind_of
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 from tracer.resolve.elf.file import Elf
 
 _LIBC = re.compile(r"(libc[.-]|ld-musl-|libuClibc-)[^/]*so[^/]*|libc-[\d.]+\.so")
 _IDENT, _CLASS_32 = 5, b"\x01"
 
 
-def other_libc(name: str, loaded: Sequence[str], site: Site) -> str | None:
+def other_libc(name: str, loaded: Sequence[str], site: FileSite) -> str | None:
     """The explanation where a program that mapped the files `loaded`, itself first, did not map that of a site; None
     where that is no C library.
     """
@@ -33,7 +33,7 @@ def other_libc(name: str, loaded: Sequence[str], site: Site) -> str | None:
     return f"{never}: it is linked statically, and {_named(site, loaded[0])} probes its own copy"
 
 
-def _named(site: Site, path: str) -> str:
+def _named(site: FileSite, path: str) -> str:
     """The attach point in another file."""
     return f"{kind_of(site).name}:{path}:{site.probe.rpartition(':')[2]}"
 

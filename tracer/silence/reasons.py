@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError
 from tracer.host.file_users import Other, Uses, listed, uses_of
-from tracer.kernel.trials.instructions import Spot, place_of
 from tracer.probes.registry import kind_of
-from tracer.probes.site import paths_of
+from tracer.probes.site import Spot, paths_of
 from tracer.resolve.binary import Binaries
 
 if TYPE_CHECKING:
     from tracer.plan.points import Point
-    from tracer.probes.site import Site, Target
+    from tracer.probes.site import FileSite, Target
     from tracer.resolve.elf.file import Elf
     from tracer.resolve.elf.symbols import Symbols
     from tracer.silence.breakpoints import Breakpoints
@@ -37,7 +36,7 @@ Values = Mapping[Spot, Sequence[tuple[int, Sequence[int]]]]
 """What semaphores said while attached: of each site, the processes and what was read there."""
 
 
-def semaphore_values(every: Iterable[Site], target: Target) -> dict[Spot, list[tuple[int, list[int]]]]:
+def semaphore_values(every: Iterable[FileSite], target: Target) -> dict[Spot, list[tuple[int, list[int]]]]:
     """The values of some sites' semaphores in the processes that run the file."""
     from tracer.kernel.workers.semaphores import Semaphore, values_of
 
@@ -50,7 +49,7 @@ def semaphore_values(every: Iterable[Site], target: Target) -> dict[Spot, list[t
         if offset is None or address is None:
             continue
         semaphore = Semaphore(file.device, file.inode, offset, address, site.offset, site.address)
-        found[place_of(site)] = [(pid, values_of(pid, semaphore)) for pid in uses[site.path].own[:_FEW]]
+        found[site.spot] = [(pid, values_of(pid, semaphore)) for pid in uses[site.path].own[:_FEW]]
     return found
 
 
@@ -61,12 +60,12 @@ class Reasons:
     """
 
     def __init__(
-        self, points: Sequence[Point], target: Target, refused: Collection[Site], values: Values,
+        self, points: Sequence[Point], target: Target, refused: Collection[FileSite], values: Values,
         breakpoints: Breakpoints | None = None, history: History | None = None, unraised: bool = False,
     ) -> None:  # fmt: skip
         self._points = points
         self._target = target
-        self._refused = {place_of(site) for site in refused}
+        self._refused = {site.spot for site in refused}
         self._values = values
         self._breakpoints = breakpoints
         self._history = history
@@ -75,7 +74,7 @@ class Reasons:
     def of(self, number: int) -> str:
         """Why an attach point was silent."""
         point = self._points[number]
-        if self._refused and all(place_of(site) in self._refused for site in point.sites):
+        if self._refused and all(site.spot in self._refused for site in point.places):
             return "the kernel cannot probe the instruction there"
         return self.of_processes(number) or self._of_code(point) or self._not_called(point, _paths(point))
 
@@ -84,9 +83,9 @@ class Reasons:
         by.
         """
         point = self._points[number]
-        return self.unseen(point.sites) or self._elsewhere(point.sites) or self._of_semaphores(point.sites)
+        return self.unseen(point.places) or self._elsewhere(point.places) or self._of_semaphores(point.places)
 
-    def unseen(self, sites: Sequence[Site]) -> str | None:
+    def unseen(self, sites: Sequence[FileSite]) -> str | None:
         """Why hits there cannot be seen: other code stands there in the process, or stood there at its end."""
         if self._breakpoints is not None and (reason := self._breakpoints.reason(sites)):
             return reason
@@ -98,14 +97,16 @@ class Reasons:
             return f"one of {self._name} {MOVED}" if self._are_several else f"{self._name} {MOVED}"
         return None
 
-    def known_of(self, number: int, unhit: Sequence[Site], all: bool) -> tuple[list[Site], dict[str, list[Site]]]:
+    def known_of(
+        self, number: int, unhit: Sequence[FileSite], all: bool
+    ) -> tuple[list[FileSite], dict[str, list[FileSite]]]:
         """The sites of an attach point that were not hit where others were: those that may just not have been called,
         and the others by the reason. Without `all` one that somebody may have got round is none of these.
         """
-        unknown: list[Site] = []
-        known: dict[str, list[Site]] = {}
-        silent = {place_of(site) for site in unhit}
-        hit = paths_of(site for site in self._points[number].sites if place_of(site) not in silent)
+        unknown: list[FileSite] = []
+        known: dict[str, list[FileSite]] = {}
+        silent = {site.spot for site in unhit}
+        hit = paths_of(site for site in self._points[number].places if site.spot not in silent)
         until = time.monotonic() + _LONGEST_S
         with closing(Binaries()) as binaries:
             for site in unhit:
@@ -116,10 +117,10 @@ class Reasons:
                 (unknown if reason is None else known.setdefault(reason, [])).append(site)
         return unknown, known
 
-    def _of_semaphores(self, sites: Sequence[Site]) -> str | None:
+    def _of_semaphores(self, sites: Sequence[FileSite]) -> str | None:
         by_process: dict[int, list[int]] = {}
         for site in sites:
-            for pid, read in self._values.get(place_of(site), ()):
+            for pid, read in self._values.get(site.spot, ()):
                 by_process.setdefault(pid, []).extend(read)
         low = sorted(pid for pid, read in by_process.items() if read and not any(read))
         if not low and self._unraised and all(site.guard is not None for site in sites):
@@ -133,7 +134,7 @@ class Reasons:
 
     @cached_property
     def _uses(self) -> dict[str, Uses]:
-        paths = paths_of(site for point in self._points for site in point.sites)
+        paths = paths_of(site for point in self._points for site in point.places)
         return uses_of(paths, self._target.pictures_now())
 
     @property
@@ -157,7 +158,7 @@ class Reasons:
         ran, named = self._history.program if self._history is not None else "", self._target.program or ""
         return os.path.basename(named if os.path.realpath(named) == ran else ran or named) or "the process"
 
-    def _elsewhere(self, sites: Sequence[Site]) -> str | None:
+    def _elsewhere(self, sites: Sequence[FileSite]) -> str | None:
         """The reason that nobody runs the files of some sites; None where somebody does, or did."""
         target, paths = self._target, sorted(paths_of(sites))
         if target.program is not None and not target.follow:
@@ -186,12 +187,12 @@ class Reasons:
         return f"{listed(target.fixed)} {'has' if len(target.fixed) == 1 else 'have'} not loaded {shown}"
 
     def _not_called(self, point: Point, paths: Sequence[str]) -> str:
-        did_not = "did not call it" if all(_is_entry(site) for site in point.sites) else "did not run the code there"
-        if len(point.sites) > 1:
+        did_not = "did not call it" if all(_is_entry(site) for site in point.places) else "did not run the code there"
+        if len(point.places) > 1:
             did_not = "did not run the code there"
         if self._ended:
             ended = "have ended" if self._are_several else "has ended"
-            if self._history is not None and self._history.rewrote(point.sites):
+            if self._history is not None and self._history.rewrote(point.places):
                 its = "one made its" if self._are_several else "it made its"
                 return f"{self._name} {did_not}, or wrote other code over it ({its} code writable), and {ended}"
             return f"{self._name} {did_not}, and {ended}"
@@ -206,7 +207,7 @@ class Reasons:
         """The reason that lies in the code at a place, if hits there are not to be expected."""
         from tracer.resolve.binary import Binaries
 
-        sites = [site for site in point.sites if not kind_of(site).has_notes]
+        sites = [site for site in point.places if not kind_of(site).has_notes]
         if len(sites) > _FEW:
             return None
         said: list[str] = []
@@ -219,7 +220,7 @@ class Reasons:
 
 
 def _paths(point: Point) -> list[str]:
-    return sorted(paths_of(point.sites))
+    return sorted(paths_of(point.places))
 
 
 def _another(path: str, others: Sequence[Other]) -> str:
@@ -233,23 +234,23 @@ def _another(path: str, others: Sequence[Other]) -> str:
     return f"{who} another {os.path.basename(path)}, {since}, not {path}: {remedy}"
 
 
-def _is_entry(site: Site) -> bool:
+def _is_entry(site: FileSite) -> bool:
     return _in_function(site) and "+" not in site.probe.rpartition(":")[2]
 
 
-def _in_function(site: Site) -> bool:
+def _in_function(site: FileSite) -> bool:
     """Whether the kernel's probe is where a function begins, or at a place named by one."""
     return not site.is_at_return and not kind_of(site).has_notes
 
 
-def _code_at(site: Site, binaries: Binaries, choices: bool = True) -> str | None:
+def _code_at(site: FileSite, binaries: Binaries, choices: bool = True) -> str | None:
     try:
         return _kind_of_code(site, binaries, choices)
     except TracerError:
         return None
 
 
-def _kind_of_code(site: Site, binaries: Binaries, choices: bool = True) -> str | None:
+def _kind_of_code(site: FileSite, binaries: Binaries, choices: bool = True) -> str | None:
     from tracer.resolve.elf.plt import in_plt
     from tracer.resolve.functions.inlining import at_places, inlined_of
 

@@ -20,11 +20,11 @@ _MOST = 4096
 
 def refuse_rewritten(plan: Plan, processes: Sequence[Picture]) -> None:
     """Raises `ProgramError` under the attach points in question; a pattern of more places is not looked at."""
-    if len(plan.sites) > _MOST:
+    if len(plan.places) > _MOST:
         return
     errors = []
     for point, process in product(points(plan), processes):
-        looked_at = zip(point.sites, states(process, point.sites), strict=True)
+        looked_at = zip(point.places, states(process, point.places), strict=True)
         found = [site for site, state in looked_at if state == "patched"]
         if found:
             errors.append(

@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tracer.kernel.trials.instructions import place_of
 from tracer.lang import typed
 from tracer.lang.walk import walk_clause
 from tracer.plan.points import Point, points
@@ -33,9 +32,8 @@ from tracer.render.notices import (
 
 if TYPE_CHECKING:
     from tracer.backends.base import Session
-    from tracer.kernel.trials.instructions import Spot
     from tracer.plan.model import Plan
-    from tracer.probes.site import Site, Target
+    from tracer.probes.site import FileSite, Spot, Target
     from tracer.results.events import Outcome
     from tracer.silence.breakpoints import Breakpoints
     from tracer.silence.history import History
@@ -153,7 +151,7 @@ class Silence:
             numbers = [*silent, *self._of_copied_files(silent)]
         if looked_at := self._to_look_at(numbers):
             self._breakpoints.note(looked_at)
-        if any(site.guard is not None for site in self._plan.sites):
+        if any(site.guard is not None for site in self._plan.places):
             self._note_semaphores(silent)
             self._note(site for sites in self._session.unhit_sites().values() for site in sites)
 
@@ -167,7 +165,7 @@ class Silence:
             return []
         silent = self._silent(patient=True)
         if silent is None:
-            every = tuple(point.text for point in self._points if point.sites)
+            every = tuple(point.text for point in self._points if point.places)
             return [NotHit(every, len(every), "")] if outcome.hits == 0 else []
         unknown = [number for number in silent if outcome.loss.returns and self._follows_returns(number)]
         silent = [number for number in silent if number not in unknown]
@@ -177,7 +175,7 @@ class Silence:
         fresh = {number: "" if reason == self._told.get(number) else reason for number, reason in reasons.items()}
         unseen = [] if trapped else list(self._unseen(silent))
         rejected = list(self._rejected(outcome, silent))
-        answered = len(silent) + len(rejected) < len([point for point in self._points if point.sites])
+        answered = len(silent) + len(rejected) < len([point for point in self._points if point.places])
         for number in () if self._quiet and answered else silent:
             silent_to(self._points[number].text, reasons[number])
         if self._quiet and answered:
@@ -192,7 +190,7 @@ class Silence:
             return ""
         from tracer.silence.breakpoints import COPIED
 
-        known = self._history is not None and self._history.moved(self._plan.sites)
+        known = self._history is not None and self._history.moved(self._plan.places)
         return f": it {COPIED}" if known else f": it may have {COPIED}"
 
     def close(self) -> None:
@@ -220,7 +218,7 @@ class Silence:
         if self._plan.shared and self._session.hits() == 0:
             hits = [0] * len(every)  # those of others may be among what was counted
         self._hits = hits
-        with_sites = [number for number, point in enumerate(every) if point.sites]
+        with_sites = [number for number, point in enumerate(every) if point.places]
         gone = self._session.gone
         return [each for each in with_sites if each not in gone and (not hits[each] or self._by_others(each))]
 
@@ -233,11 +231,11 @@ class Silence:
         own = [site for site in self._sites(number) if site.tail & 0xFF != TailPlace.END]
         if len(own) == len(self._sites(number)):
             return False
-        unhit = {place_of(site) for site in self._session.unhit_sites().get(number, ())}
-        return all(place_of(site) in unhit for site in own)
+        unhit = {site.spot for site in self._session.unhit_sites().get(number, ())}
+        return all(site.spot in unhit for site in own)
 
-    def _sites(self, number: int) -> Sequence[Site]:
-        return self._points[number].sites
+    def _sites(self, number: int) -> Sequence[FileSite]:
+        return self._points[number].places
 
     def _await(self, now: float) -> None:
         """Tells of hits where none had come at first."""
@@ -255,9 +253,9 @@ class Silence:
         if not changed and "_breakpoints" not in self.__dict__:
             return  # nothing was looked at, and nothing is loaded for it
         for number, point in enumerate(self._points):
-            if number in silent or number in self._session.gone or not point.sites:
+            if number in silent or number in self._session.gone or not point.places:
                 continue
-            if (reason := self._at_end.unseen(point.sites)) is not None:
+            if (reason := self._at_end.unseen(point.places)) is not None:
                 yield CallsMissed(point.text, self._hits[number] if self._target.pids else -1, reason)
 
     def _of_copied_files(self, silent: Collection[int]) -> list[int]:
@@ -266,15 +264,15 @@ class Silence:
 
         if self._target.pids:
             return []
-        copied = copied_lately(paths_of(self._plan.sites))
+        copied = copied_lately(paths_of(self._plan.places))
         every = enumerate(self._of_probes() if copied else ())
-        return [at for at, point in every if at not in silent and not copied.isdisjoint(paths_of(point.sites))]
+        return [at for at, point in every if at not in silent and not copied.isdisjoint(paths_of(point.places))]
 
-    def _to_look_at(self, numbers: Iterable[int]) -> list[Site]:
+    def _to_look_at(self, numbers: Iterable[int]) -> list[FileSite]:
         """A few sites of each of these attach points, as far as there should be breakpoints."""
-        left_out = {place_of(site) for site in self._session.left_out}
+        left_out = {site.spot for site in self._session.left_out}
         attached = [number for number in numbers if number not in self._session.gone]
-        return [site for number in attached for site in self._sites(number)[:_SITES] if place_of(site) not in left_out]
+        return [site for number in attached for site in self._sites(number)[:_SITES] if site.spot not in left_out]
 
     def _set_again(self, numbers: Iterable[int], at_once: bool = False) -> None:
         """Looks whether breakpoints are where they should be, and sets again those that are gone."""
@@ -295,7 +293,7 @@ class Silence:
         if self._target.follow or outcome.loss:
             return
         for number, point in enumerate(self._points):
-            if number in silent or number in self._session.gone or point.clause.predicate is None or not point.sites:
+            if number in silent or number in self._session.gone or point.clause.predicate is None or not point.places:
                 continue
             hits = self._hits[number]
             if hits and self._is_untouched(point.clause, outcome):
@@ -319,9 +317,9 @@ class Silence:
         """Sites of wildcards that others were hit of. That a function was not called is no news there: it is told
         with `-v`, and without it what has another reason.
         """
-        left_out = {place_of(site) for site in self._session.left_out}
+        left_out = {site.spot for site in self._session.left_out}
         for number, sites in sorted(self._session.unhit_sites().items()):
-            kept = [site for site in sites if place_of(site) not in left_out]
+            kept = [site for site in sites if site.spot not in left_out]
             if kept and number not in silent and number not in self._session.gone:
                 from tracer.silence.wildcard_places import unhit_lines
 
@@ -332,9 +330,9 @@ class Silence:
 
     def _note_semaphores(self, silent: Collection[int]) -> None:
         for number in silent:
-            self._note(self._points[number].sites)
+            self._note(self._points[number].places)
 
-    def _note(self, sites: Iterable[Site]) -> None:
+    def _note(self, sites: Iterable[FileSite]) -> None:
         wanted = [site for site in sites if site.guard is not None]
         if wanted:
             from tracer.silence.reasons import semaphore_values
@@ -365,7 +363,7 @@ class Silence:
         by_reason: dict[str, list[int]] = {}
         for number, reason in reasons.items():
             by_reason.setdefault(reason, []).append(number)
-        total = sum(1 for point in self._points if point.sites)
+        total = sum(1 for point in self._points if point.places)
         for reason, numbers in by_reason.items():
             together = len(numbers) == total or len(numbers) > _EACH
             for part in [numbers] if together else [[number] for number in numbers]:

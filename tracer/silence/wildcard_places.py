@@ -13,16 +13,16 @@ from tracer.probes.site import paths_of
 
 if TYPE_CHECKING:
     from tracer.plan.points import Point
-    from tracer.probes.site import Site
+    from tracer.probes.site import FileSite
     from tracer.silence.reasons import Reasons
 
 _LINES, _NAMED = 3, 3
 
 
-def unhit_lines(point: Point, unhit: Sequence[Site], reasons: Reasons, number: int, verbose: bool) -> list[str]:
+def unhit_lines(point: Point, unhit: Sequence[FileSite], reasons: Reasons, number: int, verbose: bool) -> list[str]:
     """The lines about one attach point, by its number."""
     unknown, known = reasons.known_of(number, unhit, verbose)
-    total = len(point.sites)
+    total = len(point.places)
     lines = [
         f"{point.text}: {_were(len(sites), total)} never hit ({_names(point, sites)}): {reason}"
         for reason, sites in known.items()
@@ -39,8 +39,8 @@ def _were(sites: int, total: int) -> str:
     return f"{sites} of {total} places {'was' if sites == 1 else 'were'}"
 
 
-def _names(point: Point, sites: Collection[Site]) -> str:
-    one_file = len(paths_of(point.sites)) == 1
+def _names(point: Point, sites: Collection[FileSite]) -> str:
+    one_file = len(paths_of(point.places)) == 1
     every = dict.fromkeys(site.shown.partition(":")[2].rpartition(":")[2] if one_file else site.shown for site in sites)
     rest = len(every) - _NAMED
     if rest <= 1:

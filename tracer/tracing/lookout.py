@@ -39,7 +39,7 @@ class Lookout:
             from tracer.probes.site import paths_of
             from tracer.tracing.end_warnings import OlderFiles
 
-            self._older = OlderFiles(paths_of(plan.sites), tell)
+            self._older = OlderFiles(paths_of(plan.places), tell)
         is_of_some = bool(target.pids)
         self._findings = Findings(plan, is_of_some, request.max_rate, self._overhead, results.detached)
         self.guard = self._findings.guard

@@ -366,14 +366,14 @@ class _Timer:
 
 def probe_count(plan: Plan, left_out: Sequence[Site] = ()) -> int:
     """The number of probes that a user sees attached: each name once in each clause, however many sites it has."""
-    missing = {(site.place, site.kind) for site in left_out}
+    missing = {(site.spot, site.kind) for site in left_out}
     return len(plan.user) + sum(
         len(
             {
                 site.probe
                 for variant in probe.variants
                 for site in variant.sites
-                if not missing or (site.place, site.kind) not in missing
+                if not missing or (site.spot, site.kind) not in missing
             }
         )
         for probe in plan.probes

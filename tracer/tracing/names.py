@@ -218,7 +218,7 @@ class Names:
         from tracer.host.maps import users
         from tracer.probes.site import files_of
 
-        for pid in users({inode for _, inode in files_of(plan.sites)}):
+        for pid in users({inode for _, inode in files_of(plan.places)}):
             if pid != os.getpid():
                 processes.remember(pid)
 

@@ -145,7 +145,7 @@ class Trace:
     def _refuse(self) -> None:
         """Raises `ProgramError` for programs that the probes could harm, or that would not meet them."""
         plan = self._plan
-        if any(os.path.basename(path).startswith(_COPYING) for path in paths_of(plan.sites)):
+        if any(os.path.basename(path).startswith(_COPYING) for path in paths_of(plan.places)):
             from tracer.silence.copied_code import refuse_copied_code
 
             of_some = not self._request.follow and (self._processes is not None or self._argv is not None)
@@ -212,7 +212,7 @@ class Trace:
     def _semaphores(self, stack: ExitStack) -> SemaphoreCopies | None:
         """The semaphores that the kernel leaves out; None where it counts none in a library."""
         running, controls = self._running, self._controls
-        if running.by_hand or not any(site.semaphore is not None for site in running.plan.sites):
+        if running.by_hand or not any(site.semaphore is not None for site in running.plan.places):
             return None
         from tracer.backends.semaphore_copies import SemaphoreCopies, libraries
 
@@ -226,7 +226,7 @@ class Trace:
     def _take_leases(self) -> None:
         """A lease on each file that is to be probed, the moment before. Who is about to write it ends the trace."""
         assert self._leases is not None
-        self._leases.take(files_of(self._plan.sites).values())
+        self._leases.take(files_of(self._plan.places).values())
 
     # --- while it runs ---
 
@@ -377,6 +377,6 @@ class Trace:
 
     def _unused_activation(self) -> Iterator[str]:
         if self._request.activation and not self._running.by_hand:
-            has_semaphores = any(site.guard is not None for site in self._running.plan.sites)
+            has_semaphores = any(site.guard is not None for site in self._running.plan.places)
             why = "the kernel counts semaphores" if has_semaphores else "no probe has a semaphore"
             yield f"--usdt-file-activation changes nothing: {why}"

@@ -14,21 +14,21 @@ from tracer.dataclass import replace
 from tracer.kernel.trials import hit_cost
 from tracer.kernel.trials.hit_cost import ASSUMED_NS, Cost, HitCosts
 from tracer.kernel.workers import spawn
-from tracer.probes.site import FileIdentity, Site
+from tracer.probes.site import FileIdentity, FileSite
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
+def site(tmp_path: Path) -> FileSite:
     path = tmp_path / "code"
     path.write_bytes(b"\x90" * 16)
-    return Site("usdt", str(path), FileIdentity(0, 0, 16, 0), 0, 0, "usdt:code:a:b", "")
+    return FileSite("usdt", "usdt:code:a:b", "", (), 0, str(path), FileIdentity(0, 0, 16, 0), 0, 0)
 
 
 def refused(file: str) -> spawn.Worker:
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
-def test_what_cannot_be_tried_is_assumed_and_the_reason_told(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
+def test_what_cannot_be_tried_is_assumed_and_the_reason_told(monkeypatch: pytest.MonkeyPatch, site: FileSite) -> None:
     monkeypatch.setattr(spawn, "start", refused)
     costs = HitCosts()
     assert costs.of([site]) is None
@@ -36,7 +36,7 @@ def test_what_cannot_be_tried_is_assumed_and_the_reason_told(monkeypatch: pytest
 
 
 def test_the_cost_of_an_attach_point_is_the_mean_over_its_kinds(
-    monkeypatch: pytest.MonkeyPatch, site: Site, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, site: FileSite, tmp_path: Path
 ) -> None:
     asked = []
     says = tmp_path / "says.py"
@@ -58,7 +58,7 @@ def test_the_cost_of_an_attach_point_is_the_mean_over_its_kinds(
     assert asked == [hit_cost.__file__] * 3
 
 
-def test_a_process_that_dies_is_a_reason(monkeypatch: pytest.MonkeyPatch, site: Site, tmp_path: Path) -> None:
+def test_a_process_that_dies_is_a_reason(monkeypatch: pytest.MonkeyPatch, site: FileSite, tmp_path: Path) -> None:
     dies = tmp_path / "dies.py"
     dies.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
     start = spawn.start
@@ -70,7 +70,7 @@ def test_a_process_that_dies_is_a_reason(monkeypatch: pytest.MonkeyPatch, site: 
     assert found == Cost(ASSUMED_NS, "the process that measures it died")
 
 
-def test_a_file_that_is_gone_has_no_instruction_to_measure(site: Site) -> None:
+def test_a_file_that_is_gone_has_no_instruction_to_measure(site: FileSite) -> None:
     os.unlink(site.path)
     assert HitCosts().of([site]) == Cost(ASSUMED_NS, "the file cannot be opened any more")
 
@@ -81,7 +81,7 @@ def test_the_process_says_why_it_has_no_answer() -> None:
     assert done.returncode == 0 and "hexadecimal" in done.stdout
 
 
-def test_the_process_ends_by_itself_once_nobody_waits(site: Site) -> None:
+def test_the_process_ends_by_itself_once_nobody_waits(site: FileSite) -> None:
     """Killed it would leave its breakpoint."""
     costs = HitCosts()
     assert costs.of([site]) is None

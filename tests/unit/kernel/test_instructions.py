@@ -4,8 +4,8 @@ import pytest
 
 from tests.unit.backends.bcc.plans import plan_of, probe
 from tracer.dataclass import replace
-from tracer.kernel.trials.instructions import kind_of, may_go_without, parts, place_of
-from tracer.probes.site import FileIdentity, Site
+from tracer.kernel.trials.instructions import kind_of, may_go_without, parts
+from tracer.probes.site import FileIdentity, FileSite
 
 LOCK = bytes.fromhex("f048ff0500000000")
 PUSH = bytes.fromhex("554889e5c3909090")
@@ -59,10 +59,10 @@ def test_parts_are_by_kind_and_then_smaller_until_each_place_is_alone() -> None:
 def test_of_each_attach_point_it_counts_what_that_one_means() -> None:
     """A named one is not dropped because another means much; of a probe with several sites none is."""
 
-    def site(offset: int, probe: str, point: int) -> Site:
-        return Site("uprobe", "/a", FileIdentity(1, 2, 3, 4), offset, offset, probe, "f", point=point)
+    def site(offset: int, probe: str, point: int) -> FileSite:
+        return FileSite("uprobe", probe, "f", (), point, "/a", FileIdentity(1, 2, 3, 4), offset, offset)
 
     named, twice = [site(1, "uprobe:a:f", 0)], [site(2, "usdt:a:x:y", 1), site(3, "usdt:a:x:y", 1)]
     pattern = [site(4, "uprobe:a:g1", 2), site(5, "uprobe:a:g2", 2)]
     clause = replace(plan_of(probe("{ @ = count(); }")).probes[0].clause, sites=(*named, *twice, *pattern))
-    assert [may_go_without(clause, place_of(each)) for each in clause.sites] == [False, False, False, True, True]
+    assert [may_go_without(clause, each.spot) for each in clause.sites] == [False, False, False, True, True]

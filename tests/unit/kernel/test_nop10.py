@@ -24,9 +24,9 @@ def test_a_site_of_two_nops_goes_to_the_second_where_that_becomes_a_call(monkeyp
     plain, fast = site(), replace(site(), address=0x2000, offset=0x1000, nop10=True)
     monkeypatch.setattr(nop10, "calls_nop10", lambda: True)
     moved = replace(fast, address=0x2001, offset=0x1001, nop10=False)
-    assert nop10.at_fast_nops({3: (plain, fast), 4: ()}) == {3: (plain, moved), 4: ()}
+    assert nop10.at_fast_nops({3: (plain, fast), 4: ()}, [plain, fast]) == {3: (plain, moved), 4: ()}
     monkeypatch.setattr(nop10, "calls_nop10", lambda: False)
-    assert nop10.at_fast_nops({3: (plain, fast)}) == {3: (plain, fast)}
+    assert nop10.at_fast_nops({3: (plain, fast)}, [plain, fast]) == {3: (plain, fast)}
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError, Source
 from tracer.lang import typed
 from tracer.lang.analyse import analyse
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import ArgSpec, FileIdentity, Reg, Site
+from tracer.probes.registry import KINDS
+from tracer.probes.site import ArgSpec, FileIdentity, FileSite, Reg, Site
 
 IDENTITY = FileIdentity(device=1, inode=2, size=3, mtime_ns=4)
 REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
@@ -19,7 +19,7 @@ USDT_ARGUMENTS = 5
 """How many arguments a USDT probe of these tests has; one whose name is `bare` has none."""
 
 
-def site_of(point: ast.AttachPoint) -> Site:
+def site_of(point: ast.AttachPoint) -> FileSite:
     """A site for an attach point, as resolution would give it."""
     path = point.path or "/bin/app"
     name = point.name or f"{point.address or 0:#x}"
@@ -27,21 +27,18 @@ def site_of(point: ast.AttachPoint) -> Site:
         count = 0 if name == "bare" else USDT_ARGUMENTS
         args = tuple(ArgSpec(f"8@%r{register}", 8, False, Reg(register)) for register in REGISTERS[:count])
         probe = f"usdt:{path}:{point.provider or 'shop'}:{name}"
-        return Site("usdt", path, IDENTITY, 0x401000, 0x1000, probe, "checkout", args)
+        return FileSite("usdt", probe, "checkout", args, 0, path, IDENTITY, 0x401000, 0x1000)
     args = tuple(ArgSpec(f"8@%r{register}", 8, False, Reg(register)) for register in REGISTERS)
     kind: Literal["uprobe", "uretprobe"] = "uprobe" if point.kind == "uprobe" else "uretprobe"
-    return Site(kind, path, IDENTITY, 0x402000, 0x2000, f"{kind}:{path}:{name}", name, args)
-
-
-def probes(clause: ast.Clause) -> list[ast.AttachPoint]:
-    """The attach points of a clause that have sites."""
-    return [point for point in clause.points if point.kind in ("usdt", "uprobe", "uretprobe")]
+    return FileSite(kind, f"{kind}:{path}:{name}", name, args, 0, path, IDENTITY, 0x402000, 0x2000)
 
 
 def sites_of(program: ast.Program) -> dict[int, tuple[Site, ...]]:
-    """A site for every probe of a program."""
+    """A site for every attach point of a program."""
     return {
-        index: tuple(replace(site_of(point), point=number) for number, point in enumerate(probes(clause)))
+        index: tuple(
+            (KINDS[point.kind].alone or site_of)(point).of_point(number) for number, point in enumerate(clause.points)
+        )
         for index, clause in enumerate(program.clauses)
     }
 

@@ -139,9 +139,9 @@ def test_ret_sites_are_returns_too() -> None:
 def test_a_clause_of_several_kinds_has_one_clause_each_with_its_own_sites() -> None:
     program = analysed("interval:s:1, usdt:/bin/app:order, interval:ms:5, uprobe:/bin/app:f { $x = 1; @ = $x; }")
     assert [(c.id, c.kind.name, c.period_ns, len(c.sites), c.slots) for c in program.clauses] == [
-        (0, "interval", 1_000_000_000, 0, (INT64,)),
+        (0, "interval", 1_000_000_000, 1, (INT64,)),
         (1, "probe", 0, 2, (INT64,)),
-        (2, "interval", 5_000_000, 0, (INT64,)),
+        (2, "interval", 5_000_000, 1, (INT64,)),
     ]
 
 

@@ -16,7 +16,7 @@ from tracer.plan.check import check, check_arguments
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
 from tracer.plan.states import Capabilities, Unsupported
-from tracer.probes.site import ArgSpec, Const, Global, Mem, Operand, Reg, Site, Unreadable
+from tracer.probes.site import ArgSpec, Const, Global, Mem, Operand, Reg, Unreadable, places_among
 
 ORDER = "usdt:/bin/app:shop:order"
 
@@ -28,7 +28,7 @@ def spec(operand: Operand, text: str = "") -> ArgSpec:
 def plan_with(text: str, *first_arguments: ArgSpec) -> Plan:
     """The plan of a one-clause program whose probe has one site for each of the given arg0."""
     program = parse(Source(text))
-    site = sites_of(program)[0][0]
+    (site,) = places_among(sites_of(program)[0])
     sites = tuple(
         replace(site, address=site.address + step, offset=site.offset + step, args=(argument, *site.args[1:]))
         for step, argument in zip(range(0, 1 << 20, 16), first_arguments, strict=False)
@@ -48,7 +48,7 @@ def needs_of(text: str) -> list[tuple[Feature, str]]:
 def test_sites_with_equal_arguments_share_a_variant() -> None:
     plan = plan_with(f"{ORDER} {{ @[arg0] = count(); }}", spec(Reg("ax")), spec(Mem("sp", 8)), spec(Reg("ax")))
     assert layouts(plan) == [([0], 2), ([0], 1)]
-    assert plan.probes[0].variants[0].sites[1].offset == 0x1020
+    assert plan.probes[0].variants[0].places[1].offset == 0x1020
 
 
 def test_arguments_nobody_reads_do_not_split_a_variant() -> None:
@@ -165,8 +165,8 @@ def test_an_argument_some_sites_cannot_read_is_a_warning() -> None:
 
 def test_an_argument_a_site_does_not_have_says_how_many_it_has() -> None:
     program = parse(Source(f"{ORDER} {{ @ = arg1; }}"))
-    site = sites_of(program)[0][0]
-    short: Site = replace(site, args=site.args[:1])
+    (site,) = places_among(sites_of(program)[0])
+    short = replace(site, args=site.args[:1])
     (found,) = check_arguments(lower(analyse(program, {0: (site, short)})))
     assert found.message == f"arg1 cannot be read at {ORDER}: the site has 1 argument; this is so at 1 of 2 sites"
 

@@ -12,7 +12,7 @@ from tests.unit.resolve.conftest import Build
 from tracer import pipeline
 from tracer.errors import ProgramError, Source, TracerError
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import Target
+from tracer.probes.site import Target, places_among
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.debug_info import prototype
 from tracer.resolve.functions.lookup import find_functions, names_to_suggest, not_found
@@ -79,7 +79,7 @@ def test_an_address_an_instruction_and_a_line_are_listed_as_they_are_probed(shop
         found = one(pattern)
         assert (found.probe, found.kind, found.name) == (f"uprobe:./shop:{name}", "uprobe", name)
         assert [(each.address, each.offset) for each in found.sites] == [(address, shop.elf.offset_of(address))]
-        assert expand(parse(Source(f"{found.probe} {{ }}")), Target())[0][0].address == address
+        assert places_among(expand(parse(Source(f"{found.probe} {{ }}")), Target())[0])[0].address == address
     assert shop.lines is not None
     source = os.path.basename((shop.lines.line_at(price.address) or "").rpartition(":")[0])
     line = one(f"uprobe:./shop:{source}:5")
@@ -135,7 +135,7 @@ def test_who_writes_names_as_people_do_gets_a_list_of_such_names(rust: Binary) -
     (found,) = list_probes(f'uprobe:{path}:"app::shop::*add"', Target())
     assert found.probe == f'uprobe:{path}:"app::shop::Cart::add"'
     assert (found.name, [each.address for each in found.sites]) == (add.name, [add.address])
-    assert expand(parse(Source(f"{found.probe} {{ }}")), Target())[0][0].address == add.address
+    assert places_among(expand(parse(Source(f"{found.probe} {{ }}")), Target())[0])[0].address == add.address
     # Two functions of one name keep those of the linker, which tell them apart; so does who asks as the linker does.
     two = list(list_probes(f'uprobe:{path}:"app::shop::Cart::one"', Target()))
     assert len(two) == 2 and all(each.probe == f"uprobe:{path}:{each.name}" for each in two)

@@ -14,7 +14,7 @@ from tracer.errors import Source, TracerError, printable
 from tracer.lang.syntax import attach
 from tracer.lang.syntax.attach import read
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import Target
+from tracer.probes.site import Target, places_among
 from tracer.resolve.attach_texts import as_written, quoted
 from tracer.resolve.listing import list_lines, list_probes
 from tracer.resolve.sites.expand import expand
@@ -217,7 +217,7 @@ def test_what_is_listed_can_be_attached_as_it_stands(tmp_path: Path) -> None:
     found: dict[str, dict[int, str]] = {"usdt": {}, "uprobe": {}}
     for listed in list_probes(str(path), EVERYONE):
         tree = parse(Source(listed.probe + " { }"))
-        (site,) = expand(tree, EVERYONE)[0]
+        (site,) = places_among(expand(tree, EVERYONE)[0])
         assert site.address == listed.sites[0].address, listed.probe
         assert as_written(site, tree.clauses[0].points[0]) == listed.probe
         found[listed.kind][site.address] = listed.probe

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.targets.build import build
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 from tracer.resolve.binary import Binary
 from tracer.silence.other_libc import other_libc
 
@@ -16,8 +16,8 @@ TRUE = shutil.which("true") or "/bin/true"
 OWN = str(build("depot"))
 
 
-def site(path: str, function: str = "puts") -> Site:
-    return Site("uprobe", path, Binary(OWN).identity, 0x1000, 0x1000, f"uprobe:{path}:{function}", function)
+def site(path: str, function: str = "puts") -> FileSite:
+    return FileSite("uprobe", f"uprobe:{path}:{function}", function, (), 0, path, Binary(OWN).identity, 0x1000, 0x1000)
 
 
 @pytest.mark.parametrize(

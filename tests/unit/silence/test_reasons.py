@@ -14,7 +14,7 @@ from tests.targets.symbols import symbol_addresses
 from tracer.errors import ProgramError, Source
 from tracer.lang.syntax.parser import parse
 from tracer.pipeline import plan
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 from tracer.resolve.binary import Binaries, Binary
 from tracer.silence.reasons import _kind_of_code
 
@@ -30,7 +30,7 @@ def reason(path: Path, address: int, name: str = "") -> str | None:
     identity = Binary(str(path)).identity
     probe = f"uprobe:{path}:{name or hex(address)}"
     with closing(Binaries()) as binaries:
-        return _kind_of_code(Site("uprobe", str(path), identity, address, address, probe, name), binaries)
+        return _kind_of_code(FileSite("uprobe", probe, name, (), 0, str(path), identity, address, address), binaries)
 
 
 def test_an_entry_of_the_plt_is_told() -> None:

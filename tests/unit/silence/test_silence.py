@@ -13,7 +13,7 @@ from tracer.dataclass import replace
 from tracer.kernel.workers.set_again import Place
 from tracer.lang import typed
 from tracer.lang.types import UINT8
-from tracer.probes.site import EVERY_PROCESS, Site, Target
+from tracer.probes.site import EVERY_PROCESS, FileSite, Target
 from tracer.render.notices import Notice
 from tracer.results.events import Loss, Outcome
 from tracer.silence import reasons as silence_reasons
@@ -46,7 +46,7 @@ class Session:
         self.asked += 1
         return None if self.asked <= self.unknown else self._hits
 
-    def unhit_sites(self) -> dict[int, Sequence[Site]]:
+    def unhit_sites(self) -> dict[int, Sequence[FileSite]]:
         return {}
 
     def hits(self) -> int:
@@ -74,7 +74,7 @@ def _by_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files a and b have a reason each."""
 
     def of(self: silence_reasons.Reasons, number: int) -> str:
-        return f"nobody runs {self._points[number].sites[0].path}"
+        return f"nobody runs {self._points[number].places[0].path}"
 
     monkeypatch.setattr(silence_reasons.Reasons, "of", of)
 
@@ -201,7 +201,7 @@ def test_five_seconds_with_hits_tell_of_files_that_nobody_runs_unless_hits_are_m
 ) -> None:
 
     def of_processes(self: silence_reasons.Reasons, number: int) -> str | None:
-        path = self._points[number].sites[0].path
+        path = self._points[number].places[0].path
         return f"nobody runs {path}" if path == "/bin/b" else None
 
     now = [100.0]
@@ -238,7 +238,7 @@ def test_processes_that_start_meanwhile_do_not_tell_attach_points_apart(monkeypa
     monkeypatch.setattr(silence_reasons, "uses_of", uses_of)
     rendered: Any = Rendered()
     found, session, _ = silence((0, 0, 1, 0, 0))
-    session.unhit_sites = lambda: {2: [found._points[2].sites[0]]}  # type: ignore[method-assign]
+    session.unhit_sites = lambda: {2: [found._points[2].places[0]]}  # type: ignore[method-assign]
     found.closing(Outcome(0, Loss(), 1, 1), rendered.silent)
     assert len(processes) == 2
     assert len({reason for _, reason in rendered.told}) == 2  # that of each file

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from tests.typed_ir import N, arg, builtin, clause, map_of, num, op, program, run, str_of, text
+from tracer.dataclass import replace
 from tracer.host.clock import clock_ns
 from tracer.lang import typed
 from tracer.lang.types import (
@@ -21,7 +22,7 @@ from tracer.lang.types import (
     TupleType,
 )  # fmt: skip
 from tracer.plan.model import Variant
-from tracer.probes.site import ArgSpec, Reg, Unreadable
+from tracer.probes.site import ArgSpec, Reg, Site, Unreadable
 from tracer.results.events import Event, ExitEvent, Loss, PrintfEvent
 from tracer.results.store import LocalMaps
 from tracer.results.values import Average
@@ -221,7 +222,8 @@ def test_probe_and_func_are_the_variants() -> None:
 
 def test_probe_in_begin_is_its_name_and_func_is_empty() -> None:
     body = [typed.Printf(N, 0, (builtin("probe", StringType(99)), builtin("func", StringType(99))))]
-    result = run(program([clause(body, kind="begin", names=["BEGIN"])], formats=["%s"]), [()])
+    begin = replace(clause(body, kind="begin", names=["BEGIN"]), sites=(Site("begin", "begin", "", (), 0),))
+    result = run(program([begin], formats=["%s"]), [()])
     assert result.events == [PrintfEvent(0, (b"begin", b""))]
 
 

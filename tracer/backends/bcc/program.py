@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tracer.backends.bcc.attach.registry import context_of
 from tracer.backends.bcc.codegen.generate import Generated, generate
 from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.plan.model import Plan
@@ -16,7 +17,7 @@ class BccProgram:
         """`repeats`: the kernel runs the rounds of loops; without that, where some count their rounds."""
         self.plan = plan
         self.repeats = self.counts if repeats is None else repeats
-        self.generated: Generated = generate(plan, self.repeats)
+        self.generated: Generated = generate(plan, self.repeats, context_of)
 
     def text(self) -> str:
         """The C program. What it includes is fixed: bpf_programs/prelude.h."""

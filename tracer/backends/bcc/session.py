@@ -17,6 +17,7 @@ from tracer.backends.bcc.attach.loader import (
     Loaded,
     first_counter,
 )
+from tracer.backends.bcc.attach.registry import attacher_of
 from tracer.backends.bcc.codegen.generate import (
     CONTROL,
     FOLLOWED,
@@ -42,7 +43,7 @@ from tracer.kernel.limits import raise_limits
 from tracer.kernel.trials.instructions import where
 from tracer.lang.walk import added_to
 from tracer.plan.points import alone_of, points
-from tracer.probes.site import Site, Target
+from tracer.probes.site import FileSite, Target
 from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatch
 from tracer.results.values import MapStore
 
@@ -127,7 +128,7 @@ class BccSession:
         return self._attachments.missed
 
     @property
-    def left_out(self) -> Sequence[Site]:
+    def left_out(self) -> Sequence[FileSite]:
         return sorted(self._attachments.left_out.values(), key=where)
 
     def begin(self, maps: LocalMaps) -> None:
@@ -248,11 +249,11 @@ class BccSession:
             for number in range(len(self._points))
         ]
 
-    def unhit_sites(self) -> dict[int, tuple[Site, ...]]:
+    def unhit_sites(self) -> dict[int, tuple[FileSite, ...]]:
         found = {}
         for point, sites in self._generated.noted.items() if self._multi else ():
             noted = self._control.noted(sites)
-            found[point] = tuple(site for site, hit in zip(self._points[point].sites, noted, strict=True) if not hit)
+            found[point] = tuple(site for site, hit in zip(self._points[point].places, noted, strict=True) if not hit)
         return found
 
     def hit_cost(self, point: int) -> Cost | None:
@@ -261,7 +262,8 @@ class BccSession:
 
             self._costs = HitCosts()
             self._undo.callback(self._costs.close)
-        return self._costs.of(self._points[point].sites)
+        sites = self._points[point].sites
+        return attacher_of(sites).cost(sites, self._costs)
 
     def detach_point(self, point: int) -> None:
         if self._nested is not None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracer.backends.ftrace import trigger as hist
+from tracer.backends.ftrace.attach.model import NotExpressible
+from tracer.backends.ftrace.attach.registry import attacher_of
 from tracer.backends.ftrace.counting.hist_choice import choose
 from tracer.backends.ftrace.counting.map_uses import Uses, counted
-from tracer.backends.ftrace.fetchargs import THREAD_NAME, Fetches, NotExpressible, Source, finish
+from tracer.backends.ftrace.fetchargs import Fetches, Source, finish
 from tracer.backends.ftrace.filters import Filter, SourceOf, push_down
 from tracer.backends.ftrace.program import Event, FtraceProgram, Run, merged
 from tracer.dataclass import replace
@@ -34,7 +36,7 @@ def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
         place, runs = _place(plan, site, clauses, return_place)
         shape = tuple(fetch.type for fetch in place.fetches)
         key = (
-            site.is_return_probe,
+            attacher_of(site).group(site),
             shape,
             tuple((run.clause.id, run.variant.probe, run.variant.function, run.sources) for run in runs),
             _filter_key(place),
@@ -62,18 +64,18 @@ def _by_place(plan: Plan) -> list[tuple[Site, _Clauses]]:
     for probe in plan.probes:
         for variant in probe.variants:
             for site in variant.sites:
-                key = site.place, site.is_return_probe
-                _, clauses = found.setdefault(key, (site, []))
+                _, clauses = found.setdefault(site.spot, (site, []))
                 clauses.append((probe.clause, variant, numbers[probe.clause.id] + site.point))
     return list(found.values())
 
 
 def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tuple[Place, tuple[Run, ...]]:
-    retval = "$retval" if site.is_return_probe else return_place
-    collected = Fetches({}, retval)
+    attacher = attacher_of(site)
+    collected = Fetches({}, attacher.returned(site, return_place), attacher, [*attacher.fields(site)])
     wanted = [leaves(plan.steps[clause.id]) for clause, *_ in clauses]
-    if any(fetch.source == BuiltIn("comm") for some in wanted for fetch in some):
-        collected.index(THREAD_NAME)
+    named = any(fetch.source == BuiltIn("comm") for some in wanted for fetch in some)
+    if named and attacher.thread_name is not None:
+        collected.index(attacher.thread_name)
     for (_, variant, _), some in zip(clauses, wanted, strict=True):
         collected.args = variant.args
         for fetch in some:
@@ -136,8 +138,11 @@ def _finished(event: Event, plan: Plan, uses: Uses) -> Event:
     runs = tuple(
         replace(run, left=_words(parts, plan.program.source)) for run, parts in zip(runs, left, strict=True)
     )
+    event = replace(event, branches=(runs,))
+    if not event.attacher.triggers:
+        return event
     triggers, reasons = choose(plan, uses, runs, sources, fetched)
-    return replace(event, branches=(runs,), hist=triggers, reasons=reasons)
+    return replace(event, hist=triggers, reasons=reasons)
 
 
 def _filtered(

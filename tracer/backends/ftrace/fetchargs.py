@@ -32,17 +32,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Literal
 
+from tracer.backends.ftrace.attach.model import Attacher, NotExpressible
+from tracer.backends.ftrace.attach.uprobe import IN_FILES
 from tracer.dataclass import dataclass, field, replace
 from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.fixed_width import wrap_int
 from tracer.lang.types import IntType
-from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
+from tracer.probes.site import ArgSpec, Const, Mem, Unreadable
 from tracer.steps import values
-
-
-class NotExpressible(Exception):
-    """Why no fetch argument can read a value; `check` refuses what it knows, this the rest."""
-
 
 SENTINEL = Fetch("$comm", "string")
 THREAD_NAME = Fetch("$comm", "string")
@@ -137,6 +134,7 @@ class Fetches:
 
     args: dict[int, ArgSpec]
     retval: str
+    attacher: Attacher = IN_FILES
     found: list[Fetch] = field(default_factory=list)
     sized: dict[tuple[str, int], int] = field(default_factory=dict)
 
@@ -150,8 +148,8 @@ class Fetches:
         match source:
             case values.BuiltIn(name="pid" | "tid" | "nsecs" | "monotonic" | "tai" | "cpu" | "moment" as name):
                 return FromSample(name)
-            case values.BuiltIn(name="comm"):
-                return ThreadName(self.index(THREAD_NAME))
+            case values.BuiltIn(name="comm") if self.attacher.thread_name is not None:
+                return ThreadName(self.index(self.attacher.thread_name))
             case values.BuiltIn(name="cpid"):
                 return ChildPid()
             case values.Argument() | values.ReturnValue() | values.Register():
@@ -225,7 +223,8 @@ class Fetches:
                 guard = None if base in ("sp", "bp") else self._guard(f"%{base}", disp, spec.size)
                 return Number(number, guard)
             case operand:
-                return Number(self.index(Fetch(_place(operand, source.index), sort)), None)
+                fetch = self.attacher.fetch(self.attacher.place(operand, source.index), sort)
+                return Number(self.index(fetch), None)
 
     def index(self, fetch: Fetch) -> int:
         """The number of a fetch argument, which is added if it is new."""
@@ -263,7 +262,7 @@ class Fetches:
                 reason = f"arg{base.index} has {spec.size} bytes at {spec.text}, and the kernel takes 8 for a pointer"
                 raise NotExpressible(reason)
             case operand:
-                return _place(operand, base.index)
+                return self.attacher.place(operand, base.index)
 
 
 def is_absent(source: values.Source, args: dict[int, ArgSpec]) -> bool:
@@ -291,18 +290,6 @@ def _arrays(place: str, offset: int, size: int) -> Iterator[Fetch]:
 
 def _at(place: str, offset: int) -> str:
     return f"{offset:+d}({place})"
-
-
-def _place(operand: Operand, index: int) -> str:
-    match operand:
-        case Reg(name):
-            return f"%{name}"
-        case Mem(base=str(base), disp=disp, index=None):
-            return _at(f"%{base}", disp)
-        case Global(fetch_offset=offset, index=None) | GlobalPointer(slot=Global(fetch_offset=offset, index=None)):
-            return f"@+{offset}"
-        case _:
-            raise NotExpressible(f"arg{index} is at a computed address")
 
 
 def _extended(value: int, spec: ArgSpec, signed: bool) -> int:

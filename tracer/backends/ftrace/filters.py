@@ -136,7 +136,7 @@ def _comparison(op: str, left: Value, right: Value, source_of: SourceOf, fetches
         if op not in ("==", "!="):
             return None
         value = constant & high
-    return f"f{source.fetch} {op} {value}" if low <= value <= high else None
+    return f"{fetch.name(source.fetch)} {op} {value}" if low <= value <= high else None
 
 
 def plain(value: Value) -> Value:

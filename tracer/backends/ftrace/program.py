@@ -9,19 +9,21 @@ one probe for an event, `split` gives each place its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 
 from tracer.backends.ftrace import trigger as hist
+from tracer.backends.ftrace.attach.model import Attacher
+from tracer.backends.ftrace.attach.registry import attacher_of
 from tracer.backends.ftrace.fetchargs import Source, Text, UserStack
 from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.trigger import Trigger
 from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError, printable
-from tracer.kernel.trials.instructions import Spot, place_of
 from tracer.kernel.uprobe_events import model as uprobe_events
 from tracer.kernel.uprobe_events.model import MOST_FETCHES, MOST_PLACES, Fetch, Place
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
+from tracer.probes.site import Spot, in_files
 from tracer.steps.model import Steps
 
 CALLS, RETURNS = ("calls",), ("returns",)
@@ -77,6 +79,30 @@ class Event(uprobe_events.Event):
         """Of a branch, the strings whose size the program does not give, by their fetch arguments."""
         sources = (source for run in self.branches[branch] for source in run.sources)
         return {each.fetch: each for each in sources if isinstance(each, Text) and not each.arrays}
+
+    @property
+    def attacher(self) -> Attacher:
+        """That of its sites, which are of one sort."""
+        return attacher_of(self.places[0].site)
+
+    @property
+    def is_defined(self) -> bool:
+        """See the base."""
+        return self.attacher.own(self.places[0].site) is None
+
+    def where(self, group: str) -> tuple[str, str]:
+        """See the base."""
+        return self.attacher.own(self.places[0].site) or (group, self.name)
+
+    @property
+    def group(self) -> Hashable:
+        """The same for events that can be one."""
+        return self.attacher.group(self.places[0].site)
+
+    @property
+    def returns(self) -> bool:
+        """Whether its probes are return probes."""
+        return any(site.is_return_probe for site in in_files([self.places[0].site]))
 
     @property
     def wants_stack(self) -> bool:
@@ -135,7 +161,7 @@ class FtraceProgram:
             return self
 
         def kept(events: Sequence[Event]) -> tuple[Event, ...]:
-            left = [(each, tuple(p for p in each.places if place_of(p.site) not in left_out)) for each in events]
+            left = [(each, tuple(p for p in each.places if p.site.spot not in left_out)) for each in events]
             return tuple(replace(each, places=places) for each, places in left if places)
 
         return replace(self, events=kept(self.events), parts=kept(self.parts))
@@ -152,15 +178,16 @@ class FtraceProgram:
 
     def _lines(self) -> Iterator[str]:
         yield "# uprobe_events, one line each; GROUP is the session's own (tracer_PID_RANDOM)"
-        for event in self.events:
+        defined = [event for event in self.events if event.is_defined]
+        for event in defined:
             for place in event.places:
-                yield event.definition(place, GROUP, printable(place.site.path))
+                yield event.definition(place, GROUP, printable(place.file.path))
         yield ""
         yield "# read by perf_event_open"
         for event in self.events:
             how = "counted, no samples: " + ", ".join(event.counts) if event.counts else "sampled"
             where = f", kernel filter: {event.filter.text}" if event.filter else ""
-            yield f"{GROUP}/{event.name}: {how}{where}"
+            yield f"{'/'.join(event.where(GROUP))}: {how}{where}"
             if not event.counts:
                 yield from dict.fromkeys(_clause_line(run) for runs in event.branches for run in runs)
             if not event.counts and any(map(event.texts, range(len(event.branches)))):
@@ -173,7 +200,7 @@ class FtraceProgram:
         yield ""
         yield "# undo"
         yield from (f"{file}: !{trigger.line}" for file, trigger in reversed(triggers))
-        for event in reversed(self.events):
+        for event in reversed(defined):
             yield f"-:{GROUP}/{event.name}"
 
     @property
@@ -222,7 +249,7 @@ def merged(events: Sequence[Event], separate: bool = False) -> tuple[Event, ...]
         first = event.places[0]
         types = tuple(fetch.type for fetch in first.fetches)
         points = event.points if separate else None
-        key: object = (event.returns, types, event.filter, event.counts, hist.shape(event.hist), points)
+        key: object = (event.group, types, event.filter, event.counts, hist.shape(event.hist), points)
         # One more fetch argument is needed for the number of the branch.
         if len(types) >= MOST_FETCHES:
             key = number
@@ -251,7 +278,7 @@ def merged(events: Sequence[Event], separate: bool = False) -> tuple[Event, ...]
 def count_returns(events: Sequence[Event]) -> bool:
     """Whether the descriptors of these events see each return, once."""
     returning = [event for event in events if event.returns]
-    spots = [place_of(place.site) for event in returning for place in event.places]
+    spots = [place.site.spot for event in returning for place in event.places]
     return len(set(spots)) == len(spots) and not any(event.filter or event.hist for event in returning)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tracer.backends.ftrace.attach.registry import attacher_of
 from tracer.backends.ftrace.clause_runs import ClauseRuns
 from tracer.backends.ftrace.counting.counters import CountedMaps
 from tracer.backends.ftrace.counting.explain import where_lines
@@ -21,12 +22,12 @@ from tracer.backends.ftrace.samples.decoder import Decoder, build
 from tracer.backends.precheck import check_alone, unprobable
 from tracer.kernel import perf
 from tracer.kernel.limits import raise_limits
-from tracer.kernel.trials.instructions import Spot, Stopped, place_of, where
+from tracer.kernel.trials.instructions import Stopped, where
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.kernel.uprobe_events.model import Undefinable
 from tracer.kernel.workers.watcher import AT_ONCE_S
 from tracer.plan.points import alone_of, points
-from tracer.probes.site import Site, Target
+from tracer.probes.site import FileSite, Spot, Target
 from tracer.results.events import Event as Happening
 from tracer.results.events import Loss
 from tracer.results.values import MapStore
@@ -70,7 +71,7 @@ class FtraceSession:
         self._dropped = 0
         self._detached = False
         self._left: str | None = None
-        self._left_out: dict[Spot, Site] = {}
+        self._left_out: dict[Spot, FileSite] = {}
         self._nested: Nested | None = None
         self._waits: Waits | None = None
         self._tallied: tuple[Event, ...] = ()
@@ -82,7 +83,7 @@ class FtraceSession:
         return self._left
 
     @property
-    def left_out(self) -> Sequence[Site]:
+    def left_out(self) -> Sequence[FileSite]:
         return sorted(self._left_out.values(), key=where)
 
     def begin(self, maps: LocalMaps) -> None:
@@ -219,7 +220,7 @@ class FtraceSession:
         self._settle()
         return self._hits.hits(rarely=not self._detached)
 
-    def unhit_sites(self) -> dict[int, list[Site]]:
+    def unhit_sites(self) -> dict[int, list[FileSite]]:
         if self._hits is None:
             return {}
         self._settle()
@@ -238,7 +239,8 @@ class FtraceSession:
             from tracer.kernel.trials.hit_cost import HitCosts
 
             self._costs = HitCosts()
-        return self._costs.of(points(self._program.plan)[point].sites, sample_type)
+        sites = points(self._program.plan)[point].sites
+        return attacher_of(sites[0]).cost(sites, self._costs, sample_type)
 
     def detach_point(self, point: int, at_once: bool = False) -> None:
         assert self._hits is not None and self._attachment is not None
@@ -282,7 +284,7 @@ class FtraceSession:
         if not definitions.takes_several():
             check_alone(self._program.plan, sum(len(event.places) for event in self._program.events))
         left_out = unprobable(self._program.plan, definitions.watcher, stop)
-        definitions.watcher.mind(self._program.plan.sites, self._target.pids)
+        definitions.watcher.mind(self._program.plan.places, self._target.pids)
         self._program = self._program.without(left_out)
         if self._program.plan.has_return_probes:
             from tracer.backends.nested_returns import Nested
@@ -304,7 +306,7 @@ class FtraceSession:
         self._hits = EventHits(self._program.plan, definitions, attachment, opened, triggered)
         self.details = (*where_lines([*opened, *triggered]), *attachment.details)
         sites = [place.site for event in self._program.events for place in event.places]
-        return len({place_of(site) for site in sites}) - len(refused)
+        return len({site.spot for site in sites}) - len(refused)
 
     def _define(self, definitions: Definitions, stop: Callable[[], bool]) -> list[Event]:
         """Defines the events, and sets the triggers of those that have some."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import ctypes
 
     from tracer.kernel.workers.spawn import Worker
-    from tracer.probes.site import Site
+    from tracer.probes.site import FileSite
 
 ASSUMED_NS = 1000.0
 """Where nothing can be measured: no PMU of uprobes (before Linux 4.17), no x86-64."""
@@ -78,7 +78,7 @@ class HitCosts:
         self._known: dict[Kind, Cost] = {}
         self._asked: tuple[Kind, Worker] | None = None
 
-    def of(self, sites: Sequence[Site], sample_type: int = 0) -> Cost | None:
+    def of(self, sites: Sequence[FileSite], sample_type: int = 0) -> Cost | None:
         """The mean over these sites; None while some of their kinds are being measured."""
         from tracer.kernel.trials.instructions import codes_of
 

@@ -17,15 +17,14 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from tracer.probes.site import in_files
+
 if TYPE_CHECKING:
     from tracer.lang.typed import Clause
-    from tracer.probes.site import Site
+    from tracer.probes.site import FileSite, Spot
 
 NOT_PROBED = (errno.EOPNOTSUPP, 524, errno.ENOEXEC)
 """What the kernel answers: 524 is its own ENOTSUPP; ENOEXEC where it cannot decode the instruction."""
-
-Spot = tuple[int, int, int, bool]
-"""A place: device and inode of its file, the offset there, whether it is the function's return."""
 
 _PIECES = 32
 
@@ -52,16 +51,11 @@ class Stopped(Exception):
 
 def may_go_without(clause: Clause, spot: Spot) -> bool:
     """Whether a place of a clause may be left out: whatever attach point it is of means several functions or probes."""
-    own = [site for site in clause.sites if site.offset == spot[2] and place_of(site) == spot]
+    own = [site for site in in_files(clause.sites) if site.offset == spot[2] and site.spot == spot]
     return all(any(each.point == site.point and each.probe != site.probe for each in clause.sites) for site in own)
 
 
-def place_of(site: Site) -> Spot:
-    """The same for sites that are one place to the kernel."""
-    return site.identity.device, site.identity.inode, site.offset, site.is_return_probe
-
-
-def where(site: Site) -> tuple[str, int]:
+def where(site: FileSite) -> tuple[str, int]:
     """Sorts sites by file and offset."""
     return site.path, site.offset
 
@@ -81,7 +75,7 @@ def codes_at(path: bytes, offsets: Sequence[int]) -> list[bytes]:
         os.close(file)
 
 
-def codes_of(sites: Sequence[Site]) -> list[bytes]:
+def codes_of(sites: Sequence[FileSite]) -> list[bytes]:
     """The same for each of these sites, by the paths of their files. Raises `OSError`."""
     offsets: dict[str, list[int]] = {}
     for site in sites:

@@ -12,7 +12,7 @@ import ctypes
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 if __name__ == "__main__":  # run by its path, isolated
@@ -20,21 +20,26 @@ if __name__ == "__main__":  # run by its path, isolated
 
 from tracer.dataclass import replace
 from tracer.kernel.trials.red_zone import has_trampolines
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite, Site
 from tracer.resolve.safety.opcodes import NOP10
 
 _PATIENCE_S = 10.0
 _FEW = 10
 
 
-def at_fast_nops(sites: Mapping[int, tuple[Site, ...]]) -> dict[int, tuple[Site, ...]]:
-    """The sites of each clause, those of two nops at the second where this kernel makes that a call."""
+def at_fast_nops(
+    sites: Mapping[int, tuple[Site, ...]], places: Sequence[FileSite]
+) -> dict[int, tuple[Site, ...]]:
+    """The sites of each clause, those of the `places` that have two nops at the second where this kernel makes that a
+    call.
+    """
     if not calls_nop10():
         return dict(sites)
-    return {clause: tuple(_at_second(site) if site.nop10 else site for site in own) for clause, own in sites.items()}
+    moved: dict[int, Site] = {id(site): _at_second(site) for site in places if site.nop10}
+    return {clause: tuple([moved.get(id(site), site) for site in own]) for clause, own in sites.items()}
 
 
-def _at_second(site: Site) -> Site:
+def _at_second(site: FileSite) -> FileSite:
     return replace(site, address=site.address + 1, offset=site.offset + 1, nop10=False)
 
 

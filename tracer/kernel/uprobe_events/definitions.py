@@ -65,7 +65,7 @@ class Definitions:
         """
         # Where it cannot be had, somebody else holds it for long, or this system has none: /run tells all the same.
         self._unused = self._tracefs.lock(alone=False, patience_s=_PATIENCE_S)
-        self._define_events(events, stop)
+        self._define_events([event for event in events if event.is_defined], stop)
 
     def define_if_possible(self, events: Sequence[_E]) -> list[_E]:
         """Defines further events, and returns those that the kernel takes."""
@@ -129,7 +129,7 @@ class Definitions:
         """Some places by one write; where the kernel refuses one of them, the rest one by one, to learn which."""
         places = event.places[first : first + _BATCH]
         lines = [line for place in places if (line := self._line(event, place)) is not None]
-        files = {(place.site.path, place.site.identity) for place in places}
+        files = {(place.file.path, place.file.identity) for place in places}
         if len(lines) == len(places):
             try:
                 for path, identity in files:
@@ -139,10 +139,10 @@ class Definitions:
                 for path, identity in files:
                     verify(path, identity)
                 if whole:
-                    self._placed += [f"{place.site.path} {event.name}" for place in places]
+                    self._placed += [f"{place.file.path} {event.name}" for place in places]
                     return
                 taken = self._tracefs.places(self.group, event.name) - first
-                self._placed += [f"{place.site.path} {event.name}" for place in places[:taken]]
+                self._placed += [f"{place.file.path} {event.name}" for place in places[:taken]]
                 places = places[taken:]
             except TracerError as error:
                 raise Undefinable(error, event, places[0]) from None
@@ -157,7 +157,7 @@ class Definitions:
 
     def _line(self, event: Event, place: Place) -> str | None:
         """The definition of a place under its file's name; None where it cannot be said so."""
-        path = place.site.path
+        path = place.file.path
         if path not in self._can_stand:
             self._can_stand[path] = _can_stand(path)
         line = event.definition(place, self.group, path)
@@ -218,7 +218,7 @@ class Definitions:
         """The layout of a defined event."""
         if event.name not in self._formats:
             self._formats[event.name] = parse_format(
-                self._tracefs.format(self.group, event.name), event.fetches(event.places[0])
+                self._tracefs.format(*event.where(self.group)), event.fetches(event.places[0])
             )
         return self._formats[event.name]
 
@@ -277,7 +277,7 @@ class Definitions:
             return False
 
     def _define(self, event: Event, place: Place) -> None:
-        site = place.site
+        site = place.file
         what = f"{site.path}:0x{site.offset:x}"
         if (wanted := len(event.fetches(place))) > MOST_FETCHES:
             # 6.1 leaves out those beyond without a word; 6.12 and 6.18 refuse them.

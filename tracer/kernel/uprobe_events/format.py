@@ -25,7 +25,7 @@ class FieldAt:
 
 @dataclass(frozen=True, slots=True)
 class EventFormat:
-    """A parsed `format` file: the event's number and its fields by name."""
+    """A parsed `format` file: the event's number and its fields by name, those that are fetched by f and number too."""
 
     id: int
     fields: dict[str, FieldAt]
@@ -47,13 +47,15 @@ def parse_format(text: str, fetches: Sequence[Fetch]) -> EventFormat:
             fields[declaration.split()[-1].partition("[")[0]] = FieldAt(
                 int(parts["offset"]), int(parts["size"]), parts["signed"] == "1", declaration.startswith("__data_loc")
             )
+    fetched: dict[str, FieldAt] = {}
     end = 2  # the event's number, which is the first field of all
     for index, fetch in enumerate(fetches):
-        field = fields.get(f"f{index}")
+        field = fields.get(fetch.name(index))
         if field is None or (field.size, field.dynamic) != (fetch.size, fetch.is_string) or field.offset < end:
             message = f"this kernel lays out events in an unknown way: f{index} is not {fetch.type}"
             raise TracerError(message, _REPORT, text)
         end = field.offset + field.size
+        fetched[f"f{index}"] = field
     if not 0 < number < 1 << 16:
         raise TracerError("this kernel lays out events in an unknown way: no number", _REPORT, text)
-    return EventFormat(number, fields)
+    return EventFormat(number, fields | fetched)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite, Site
 
 MOST_FETCHES = 128
 """Fetch arguments of one probe at most (MAX_TRACE_ARGS)."""
@@ -21,6 +23,10 @@ class Fetch:
 
     place: str
     type: str
+
+    def name(self, number: int) -> str:
+        """The name of the field that holds it, which is the event's fetch argument of that number."""
+        return f"f{number}"
 
     @property
     def is_string(self) -> bool:
@@ -50,6 +56,11 @@ class Place:
     branch: int = 0
     points: tuple[int, ...] = ()
 
+    @property
+    def file(self) -> FileSite:
+        """The site of one that is to be defined."""
+        return cast(FileSite, self.site)
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -64,15 +75,19 @@ class Event:
 
     def definition(self, place: Place, group: str, path: str) -> str:
         """The line that defines one place. `path` is the file as it is to be written."""
-        letter = "r" if place.site.is_return_probe else "p"
-        counter = f"(0x{place.site.semaphore:x})" if place.site.semaphore is not None else ""
+        letter = "r" if place.file.is_return_probe else "p"
+        counter = f"(0x{place.file.semaphore:x})" if place.file.semaphore is not None else ""
         args = "".join(f" f{number}={fetch.place}:{fetch.type}" for number, fetch in enumerate(self.fetches(place)))
-        return f"{letter}:{group}/{self.name} {path}:0x{place.site.offset:x}{counter}{args}"
+        return f"{letter}:{group}/{self.name} {path}:0x{place.file.offset:x}{counter}{args}"
 
     @property
-    def returns(self) -> bool:
-        """Whether its probes are return probes."""
-        return self.places[0].site.is_return_probe
+    def is_defined(self) -> bool:
+        """Whether it is to be defined; the kernel has others."""
+        return True
+
+    def where(self, group: str) -> tuple[str, str]:
+        """Its system and its name, where those that are defined are of a `group`."""
+        return group, self.name
 
 
 class Undefinable(TracerError):

@@ -25,7 +25,7 @@ class Trials:
     def refused_by_kind(self, event: Event) -> list[Place]:
         """Places of an event whose kind of instruction the kernel does not probe. Raises `TracerError`, `OSError`."""
         refused = []
-        for place, code in zip(event.places, codes_of([place.site for place in event.places]), strict=True):
+        for place, code in zip(event.places, codes_of([place.file for place in event.places]), strict=True):
             kind = kind_of(code)
             if kind not in self._kinds:
                 self._kinds[kind] = self._takes(event, [place])
@@ -42,7 +42,7 @@ class Trials:
             if self._takes(event, part):
                 continue
             if len(part) > 1:
-                untried += parts(part, codes_of([place.site for place in part]))
+                untried += parts(part, codes_of([place.file for place in part]))
             else:
                 refused += part
         return refused

@@ -27,7 +27,7 @@ from tracer.host.stat import directory, pids
 from tracer.opening import opened
 
 if TYPE_CHECKING:
-    from tracer.probes.site import Site
+    from tracer.probes.site import FileSite
 
 _PATIENCE_S = 3.0
 _LOOK_S = 1.0
@@ -64,7 +64,7 @@ class Stayed(NamedTuple):
     copied: bool
 
 
-def spots_of(sites: Iterable[Site]) -> list[tuple[object, ...]]:
+def spots_of(sites: Iterable[FileSite]) -> list[tuple[object, ...]]:
     """The places of some sites, each once, as `Removal` takes them."""
     places = (
         (each.path, each.identity.device, each.identity.inode, each.offset, each.semaphore or 0, each.address)

@@ -39,7 +39,7 @@ from tracer.host.polling import reaped
 from tracer.host.stat import facts_of
 from tracer.kernel.syscall import Call
 from tracer.kernel.workers.messages import MOST_DESCRIPTORS, append, has_come, last_words, receive, rows_of, send
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 
 _LEFT = "the process that removes the probes {}: tracer removed them itself"
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
@@ -136,7 +136,7 @@ class Watcher:
         for first in range(0, len(descriptors), MOST_DESCRIPTORS):
             self._ask("hold", descriptors=descriptors[first : first + MOST_DESCRIPTORS])
 
-    def mind(self, sites: Sequence[Site], pids: Sequence[int]) -> None:
+    def mind(self, sites: Sequence[FileSite], pids: Sequence[int]) -> None:
         """Before the first probe: where the trace has probes, in some processes or (without any) in all, so that every
         removal is one that the kernel can do, and what stays is found (see `removal`).
         """
@@ -146,12 +146,12 @@ class Watcher:
             self._minds = True
             self._tell("mind", spots, [*pids])
 
-    def check(self, sites: Sequence[Site]) -> None:
+    def check(self, sites: Sequence[FileSite]) -> None:
         """After the removal of some of these sites alone, with which no other shares a place: whether they are gone."""
         if self._minds and sites:
             self._check(sites)
 
-    def _check(self, sites: Sequence[Site] | None) -> None:
+    def _check(self, sites: Sequence[FileSite] | None) -> None:
         from tracer.kernel.workers.removal import spots_of, told
 
         with suppress(Gone):

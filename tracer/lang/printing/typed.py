@@ -9,6 +9,7 @@ from tracer.lang import typed
 from tracer.lang.printing.tree import INDENT, Form, Tree, quoted
 from tracer.lang.types import TimestampType, Type
 from tracer.lang.walk import children
+from tracer.probes.site import in_files
 
 
 def print_typed(program: typed.Program) -> str:
@@ -40,7 +41,7 @@ def _map(decl: typed.MapDecl) -> str:
 def _clause(tree: Tree, clause: typed.Clause) -> Iterator[str]:
     period = f" every {clause.period_ns}ns" if clause.period_ns else ""
     yield f"clause {clause.id} {clause.kind.name}{period}: {', '.join(clause.names)}"
-    for site in clause.sites:
+    for site in in_files(clause.sites):
         yield f"{INDENT}site {site.kind} {site.probe} at {site.offset:#x}"
     for slot, type in enumerate(clause.slots):
         yield f"{INDENT}slot {slot}: {_type(type)}"

@@ -17,7 +17,7 @@ from tracer.lang.types.combine import SmallType, settled
 from tracer.lang.types.declared import Declared
 from tracer.probes.model import ClauseKind
 from tracer.probes.registry import KINDS
-from tracer.probes.site import Site
+from tracer.probes.site import Site, in_files
 
 _OWN = r"\$\w+\.(\w+)\.\d+"
 """A variable of a macro or a function, as `macros.expand` names it; compiled only when a message needs it."""
@@ -98,7 +98,7 @@ class Context:
     def begin(self, unit: Unit) -> None:
         """Goes on with a clause."""
         self.unit = unit
-        self.types = replace(self.types, sites=unit.sites)
+        self.types = replace(self.types, sites=tuple(in_files(unit.sites)))
         self.scopes, self.slots, self.loops, self.lost = [{}], {}, [], False
 
     def expr(self, node: ast.Expr) -> typed.Expr | None:

@@ -9,7 +9,7 @@ from tracer.errors import Diagnostic, Source, Span
 from tracer.lang.typed.expressions import Expr, Stmt
 from tracer.lang.types import Type
 from tracer.probes.model import ClauseKind
-from tracer.probes.site import Site
+from tracer.probes.site import Site, period_ns
 
 OutputKind = Literal["errorf", "warnf", "debugf", "cat", "system", "join"]
 
@@ -52,8 +52,8 @@ class MapDecl:
 class Clause:
     """`probe, probe /predicate/ { body }`.
 
-    `kind` says when it runs: at hits of its `sites`, which may mix usdt, uprobe and uretprobe, or in user space without
-    any, every `period_ns` where that is not 0. `slots` are the types of the scratch variables. `names` are the attach
+    `kind` says when it runs: at hits of its `sites`, which all are of one sort (places in files mix usdt, uprobe and
+    uretprobe), or in user space. `slots` are the types of the scratch variables. `names` are the attach
     points as written, `spans` where they stand.
     """
 
@@ -65,8 +65,12 @@ class Clause:
     slots: tuple[Type, ...]
     span: Span
     sites: tuple[Site, ...] = ()
-    period_ns: int = 0
     spans: tuple[Span, ...] = ()
+
+    @property
+    def period_ns(self) -> int:
+        """How often it runs, in nanoseconds, where that comes with the time; else 0."""
+        return period_ns(self.sites)
 
 
 @dataclass(frozen=True, slots=True)

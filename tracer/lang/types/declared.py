@@ -10,7 +10,7 @@ from tracer.lang.types import INT64, INTEGER_TYPES, BoolType, CharType, IntType,
 
 if TYPE_CHECKING:
     from tracer.lang.types.outside import Outside
-    from tracer.probes.site import Site
+    from tracer.probes.site import FileSite
 
 _words = str.split
 
@@ -53,7 +53,7 @@ class Declared:
     types: Mapping[str, Type] = field(default_factory=dict)
     constants: Mapping[str, tuple[int, Type]] = field(default_factory=dict)
     outside: Callable[[], Outside] | None = None
-    sites: tuple[Site, ...] = ()
+    sites: tuple[FileSite, ...] = ()
 
     def find(self, name: str) -> Type | str | None:
         """The type of a name, None where there is none; where it has several meanings, which they are."""

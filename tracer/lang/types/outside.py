@@ -6,7 +6,7 @@ from typing import Protocol
 
 from tracer.dataclass import dataclass
 from tracer.lang.types import Type
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Parameter:
 class Outside(Protocol):
     """The debug information of the traced files, looked up when somebody asks. Raises `TracerError`."""
 
-    def type(self, name: str, sites: tuple[Site, ...]) -> Type | str | None:
+    def type(self, name: str, sites: tuple[FileSite, ...]) -> Type | str | None:
         """The type of a name, as `Declared.find` has it: what it means in the functions of these sites, else in their
         files. Where it has several meanings, which they are.
         """
@@ -40,16 +40,16 @@ class Outside(Protocol):
     def at(self, place: tuple[str, int]) -> Type | None:
         """The type at a place of a file (`NamedType.place`)."""
 
-    def constant(self, name: str, sites: tuple[Site, ...]) -> int | str | None:
+    def constant(self, name: str, sites: tuple[FileSite, ...]) -> int | str | None:
         """The value of an enumerator, likewise."""
 
-    def parameters(self, site: Site) -> tuple[Parameter, ...] | str:
+    def parameters(self, site: FileSite) -> tuple[Parameter, ...] | str:
         """The parameters of the function that a site is the entry of; else why they are not known."""
 
-    def no_result(self, site: Site) -> str:
+    def no_result(self, site: FileSite) -> str:
         """Why the function that a site is in returns nothing; "" where it returns something, or nobody knows."""
 
-    def variable(self, site: Site, name: str) -> tuple[int, Type] | str:
+    def variable(self, site: FileSite, name: str) -> tuple[int, Type] | str:
         """A variable of the file of a site: its address less that of the site, and its type, which is an integer of its
         size where no debug information says it; else why it has none.
         """

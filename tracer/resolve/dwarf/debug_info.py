@@ -29,7 +29,7 @@ from tracer.lang.types import (
 )
 from tracer.lang.types.combine import layout
 from tracer.lang.types.outside import Parameter
-from tracer.probes.site import FileIdentity, Site
+from tracer.probes.site import FileIdentity, FileSite
 from tracer.resolve import marshalling
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.parameters import parameters_at
@@ -67,7 +67,7 @@ class DebugInfo:
     """
 
     def __init__(
-        self, sites: Iterable[Site], demangler: Callable[[], Demangler] | None = None,
+        self, sites: Iterable[FileSite], demangler: Callable[[], Demangler] | None = None,
         unused: Callable[[str, int], bool] = lambda path, address: False,
     ) -> None:  # fmt: skip
         self._files: dict[str, _File] = {}
@@ -79,18 +79,18 @@ class DebugInfo:
                 lasting = site.identity.build_id is not None
                 self._files[key] = _File(key, site.path, lasting, demangler)
 
-    def type(self, name: str, sites: tuple[Site, ...] = ()) -> Type | str | None:
+    def type(self, name: str, sites: tuple[FileSite, ...] = ()) -> Type | str | None:
         found: Type | str | None = self._meaning(name, sites, _File.type)
         return found
 
     def at(self, place: tuple[str, int]) -> Type | None:
         return self._files[place[0]].at(place[1])
 
-    def constant(self, name: str, sites: tuple[Site, ...] = ()) -> int | str | None:
+    def constant(self, name: str, sites: tuple[FileSite, ...] = ()) -> int | str | None:
         found: int | str | None = self._meaning(name, sites, _File.constant)
         return found
 
-    def _meaning(self, name: str, sites: tuple[Site, ...], ask: Callable[[_File, str, list[int]], Any]) -> Any:
+    def _meaning(self, name: str, sites: tuple[FileSite, ...], ask: Callable[[_File, str, list[int]], Any]) -> Any:
         """What a name means in the files of these sites, of all without any; else in another that knows it."""
         traced: dict[_File, list[int]] = {}
         for site in sites or self._sites:
@@ -102,13 +102,13 @@ class DebugInfo:
             return f"{several(name, sorted(file.path for file in found))}; write a clause for one of them"
         return next(iter(found.values()), None)
 
-    def parameters(self, site: Site) -> tuple[Parameter, ...] | str:
+    def parameters(self, site: FileSite) -> tuple[Parameter, ...] | str:
         return self._files[_key(site.identity)].parameters(site)
 
-    def no_result(self, site: Site) -> str:
+    def no_result(self, site: FileSite) -> str:
         return self._files[_key(site.identity)].no_result(site, self._unused)
 
-    def variable(self, site: Site, name: str) -> tuple[int, Type] | str:
+    def variable(self, site: FileSite, name: str) -> tuple[int, Type] | str:
         found = self._files[_key(site.identity)].variable(name, site.address)
         return found if isinstance(found, str) else (found[0] - site.address, found[1])
 
@@ -187,7 +187,7 @@ class _File:
         found: Type | None = self._answer("at", place, find)
         return found
 
-    def parameters(self, site: Site) -> tuple[Parameter, ...] | str:
+    def parameters(self, site: FileSite) -> tuple[Parameter, ...] | str:
         """The parameters of a function, or why they are not known."""
         found: tuple[Parameter, ...] | str | None
         try:
@@ -199,7 +199,7 @@ class _File:
             return f"its debug information was split off to {min(missing)}, which is not there" if missing else _NOTHING
         return found
 
-    def no_result(self, site: Site, unused: Callable[[str, int], bool]) -> str:
+    def no_result(self, site: FileSite, unused: Callable[[str, int], bool]) -> str:
         """Why the function that a site is in returns nothing; "" where it returns something, or nobody knows."""
         about = site.address
         found: str | None

@@ -10,7 +10,6 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
@@ -18,16 +17,13 @@ from tracer.errors import Diagnostic, ProgramError, TracerError
 from tracer.lang.syntax.ast import Call, Clause, Name, Program
 from tracer.lang.walk import walk, walk_program
 from tracer.probes.model import AttachPoint
-from tracer.probes.registry import KINDS, is_return
-from tracer.probes.site import NoSuchLine, NothingThere, Site, SiteLimit, Target, fail_alike
+from tracer.probes.registry import KINDS, alone, is_return
+from tracer.probes.site import FileSite, NoSuchLine, NothingThere, Site, SiteLimit, Target, fail_alike
 
 if TYPE_CHECKING:
     from tracer.host.maps import Picture
     from tracer.resolve.binary import Binaries, Binary
     from tracer.resolve.files.paths import Found
-
-_ALL_BUT_POINT = attrgetter(*Site.__match_args__[:-1])
-"""`replace` takes three times as long."""
 
 _STACKS, _WILD = ("ustack", "dw_ustack"), set("*?[")
 
@@ -39,34 +35,38 @@ def expand(
     program: Program, target: Target, limit: int = ENOUGH, warnings: list[Diagnostic] | None = None, *,
     missing: str = "error", unsafe_returns: bool = False, filtered: bool = False,
 ) -> dict[int, tuple[Site, ...]]:
-    """The sites of every clause, by its index; () for BEGIN, END and interval. They all are no more than `limit`.
+    """The sites of every clause, by its index: no more than `limit` altogether. `Site.point` is the place of the attach
+    point in the clause.
 
     `warnings` gets what had to be left out of patterns, and with `missing` "warn" the attach points that mean nothing;
     then, as with "ignore", a clause may have no sites. `unsafe_returns`: see `returns.plan_return`. `filtered`: on this
     kernel return probes end programs with a seccomp filter. Raises `ProgramError` with all faults.
     """
-    timers = [point for clause in program.clauses for point in clause.points if not KINDS[point.kind].clause.at_hits]
-    left = SiteLimit(limit, limit - len(timers))
+    by_themselves = {index: alone(clause.points) for index, clause in enumerate(program.clauses)}
+    known = sum(map(len, by_themselves.values()))
+    left = SiteLimit(limit, limit - known)
     if left.left < 0:
-        what = f"{len(timers)} probes, more than max_probes ({limit})"
-        fault = Diagnostic(what, timers[limit].span, f"lift the limit: --max-probes {len(timers)}")
-        raise ProgramError(program.source, [fault])
-    if len(timers) == sum(len(clause.points) for clause in program.clauses):
-        return {index: () for index in range(len(program.clauses))}
+        what = f"{known} probes, more than max_probes ({limit})"
+        points = [clause.points for clause in program.clauses]
+        spans = [points[index][site.point].span for index, own in by_themselves.items() for site in own]
+        raise ProgramError(program.source, [Diagnostic(what, spans[limit], f"lift the limit: --max-probes {known}")])
+    if known == sum(len(clause.points) for clause in program.clauses):
+        return by_themselves
     faults: list[Diagnostic] = []
     absent: list[Diagnostic] = []
     # Else nobody asks for names that people can read.
     functions = any(isinstance(node, Name) and node.name == "func" for node in walk_program(program))
-    result: dict[int, tuple[Site, ...]] = {}
+    result: dict[int, tuple[FileSite, ...]] = {}
     everywhere: set[int] = set()
     meet = False
     with closing(_Files(functions, unsafe_returns, filtered, filtered or _walks_stacks(program))) as files:
         files.all = [point for clause in program.clauses for point in clause.points]
         for index, clause in enumerate(program.clauses):
-            sites: list[Site] = []
+            sites: list[FileSite] = []
             offsets: set[int] = set()
-            points = (point for point in clause.points if KINDS[point.kind].clause.at_hits)
-            for number, point in enumerate(points):
+            for number, point in enumerate(clause.points):
+                if KINDS[point.kind].sites is None:
+                    continue
                 left_out: list[str] = []
                 try:
                     found = sites_of(point, files, target, left.less(len(sites)), left_out)
@@ -82,7 +82,7 @@ def expand(
                         if text not in said
                     ]
                 if number:
-                    found = tuple([Site(*(*_ALL_BUT_POINT(site), number)) for site in found])
+                    found = tuple([site.of_point(number) for site in found])
                 own = {site.offset for site in found}
                 meet = meet or len(own) < len(found) or not everywhere.isdisjoint(own)
                 everywhere |= own
@@ -93,7 +93,7 @@ def expand(
                 offsets |= own
             result[index] = tuple(sites)
             left = left.less(len(sites))
-    if not timers and not any(result.values()):
+    if not known and not any(result.values()):
         faults += absent  # nothing would be left
     elif missing == "error":
         faults += [replace(each, hint=_and_without(each.hint)) for each in absent]
@@ -109,7 +109,7 @@ def expand(
         warnings += [
             replace(each, message=f"left out: {each.message}", severity="warning", lacking=True) for each in absent
         ]
-    return result
+    return {index: (*own, *result[index]) for index, own in by_themselves.items()}
 
 
 def _walks_stacks(program: Program) -> bool:
@@ -144,12 +144,12 @@ def _and_without(hint: str | None) -> str:
     return remedy if hint is None else f"{hint} ({remedy})"
 
 
-def _each_once(sites: list[Site]) -> list[Site]:
+def _each_once(sites: list[FileSite]) -> list[FileSite]:
     """Keeps one site for each place. Where two attach points mean a place, it belongs to the one that means fewer
     places.
     """
     meant = Counter(site.point for site in sites)
-    found: dict[object, Site] = {}
+    found: dict[object, FileSite] = {}
     for site in sites:
         key = (site.kind, site.place, site.probe)
         if meant[found.setdefault(key, site).point] > meant[site.point]:
@@ -171,23 +171,23 @@ class _Searched:
     def entry(self) -> int:
         return self.binary.elf.entry
 
-    def usdt_probes(self, point: AttachPoint) -> list[Site]:
+    def usdt_probes(self, point: AttachPoint) -> list[FileSite]:
         from tracer.resolve.sites.usdt_sites import usdt_sites
 
         return usdt_sites(point, self.binary, self.left_out)
 
-    def functions(self, point: AttachPoint) -> list[Site]:
+    def functions(self, point: AttachPoint) -> list[FileSite]:
         from tracer.resolve.sites.function_sites import function_sites
 
         return function_sites(point, self.binary, self.limit, self.left_out, self.processes, self.all)
 
-    def source_lines(self, point: AttachPoint) -> list[Site]:
+    def source_lines(self, point: AttachPoint) -> list[FileSite]:
         from tracer.resolve.sites.line_sites import line_sites
 
         return line_sites(point, self.binary, self.limit, self.left_out)
 
 
-def sites_at(point: AttachPoint, target: Target, left_out: list[str]) -> tuple[Site, ...]:
+def sites_at(point: AttachPoint, target: Target, left_out: list[str]) -> tuple[FileSite, ...]:
     """The sites of one attach point that is in no program; see `sites_of`."""
     with closing(_Files()) as files:
         files.all = [point]
@@ -196,7 +196,7 @@ def sites_at(point: AttachPoint, target: Target, left_out: list[str]) -> tuple[S
 
 def sites_of(
     point: AttachPoint, files: _Files, target: Target, limit: SiteLimit, left_out: list[str], believe: bool = True
-) -> tuple[Site, ...]:
+) -> tuple[FileSite, ...]:
     """The sites of one attach point. `left_out` gets a line for each file in which a pattern means more. Raises
     `TracerError` where there is no site, where one must not be probed, and where there are too many. `believe`: what an
     earlier run found is used.
@@ -208,7 +208,7 @@ def sites_of(
     found = find_files(point.path, target)
     find = KINDS[point.kind].sites
     assert find is not None
-    sites: list[Site] = []
+    sites: list[FileSite] = []
     failures: list[TracerError] = []
     seen: set[str] = set()
     for each in found:

@@ -12,7 +12,7 @@ from tracer.dataclass import replace
 from tracer.errors import TracerError, printable
 from tracer.probes.model import AttachPoint
 from tracer.probes.registry import is_return
-from tracer.probes.site import ArgSpec, Mem, NothingThere, Site, SiteLimit, TailPlace, Unreadable
+from tracer.probes.site import ArgSpec, FileSite, Mem, NothingThere, SiteLimit, TailPlace, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.elf.symbol_table import Function
@@ -43,7 +43,7 @@ def function_sites(
     left_out: list[str],
     processes: Sequence[Picture] = (),
     all: Sequence[AttachPoint] = (),
-) -> list[Site]:
+) -> list[FileSite]:
     """The sites of every function that the attach point means. Of many those that cannot be probed are left out, and
     `left_out` gets a line about them. `processes`: those that are asked what indirect functions stand for. `all`: the
     program's.
@@ -96,7 +96,7 @@ def _elsewhere(binary: Binary, functions: Sequence[Function]) -> str | None:
 
 def _of_functions(
     point: AttachPoint, binary: Binary, functions: tuple[Function, ...], limit: SiteLimit, left_out: list[str]
-) -> list[Site]:
+) -> list[FileSite]:
     shown = f"{printable(binary.shown)}: '{printable(point.name or '')}'"
     limit.check(len(functions), f"{shown} matches {len(functions)} functions")
     if is_return(point):
@@ -159,7 +159,7 @@ def _begun_elsewhere(binary: Binary, name: str, functions: Sequence[Function], p
     return [f"the beginning of {name} was inlined {where}: calls there are no hits; those that go on call {rest}"]
 
 
-def _behind_stack_checks(binary: Binary, functions: Sequence[Function], sites: list[Site]) -> list[Site]:
+def _behind_stack_checks(binary: Binary, functions: Sequence[Function], sites: list[FileSite]) -> list[FileSite]:
     """The sites of Go functions at the place that each call reaches once, with the arguments still where they were."""
     for index, function in enumerate(functions):
         around = binary.code.range_of(function)
@@ -170,27 +170,28 @@ def _behind_stack_checks(binary: Binary, functions: Sequence[Function], sites: l
     return sites
 
 
-def _entries(binary: Binary, functions: Sequence[Function], offsets: Sequence[int]) -> list[Site]:
+def _entries(binary: Binary, functions: Sequence[Function], offsets: Sequence[int]) -> list[FileSite]:
     """The site at the start of each function, and the file offsets of these."""
     names = [each[0] for each in functions]
     return list(
         map(
-            Site,
+            FileSite,
             repeat("uprobe"),
+            map(f"uprobe:{binary.shown}:".__add__, names),
+            map(binary.function_text, names) if binary.shows_functions else names,
+            map(binary.function_args, names) if binary.unwinding.go else repeat(binary.function_args("")),
+            repeat(0),
             repeat(binary.path),
             repeat(binary.identity),
             [each[1] for each in functions],
             offsets,
-            map(f"uprobe:{binary.shown}:".__add__, names),
-            map(binary.function_text, names) if binary.shows_functions else names,
-            map(binary.function_args, names) if binary.unwinding.go else repeat(binary.function_args("")),
         )
     )
 
 
 def _each_inside(
     point: AttachPoint, binary: Binary, functions: Sequence[Function], left_out: list[str]
-) -> list[Site]:
+) -> list[FileSite]:
     sites = []
     refused: list[TracerError] = []
     for each in functions:
@@ -202,7 +203,7 @@ def _each_inside(
     return sites
 
 
-def _inside(point: AttachPoint, binary: Binary, function: Function) -> Site:
+def _inside(point: AttachPoint, binary: Binary, function: Function) -> FileSite:
     """`FUNCTION+OFFSET`."""
     around = binary.code.range_of(function)
     address = function.address + point.offset
@@ -221,7 +222,7 @@ def _inside(point: AttachPoint, binary: Binary, function: Function) -> Site:
     )
 
 
-def _at_file_offset(point: AttachPoint, binary: Binary, offset: int, left_out: list[str]) -> list[Site]:
+def _at_file_offset(point: AttachPoint, binary: Binary, offset: int, left_out: list[str]) -> list[FileSite]:
     """`uprobe:PATH:offset:0x1234`: a place in the file, as uprobe_events and perf's maps name it."""
     address = binary.elf.address_of(offset)
     if address is None or not binary.code.executable(address):
@@ -232,7 +233,7 @@ def _at_file_offset(point: AttachPoint, binary: Binary, offset: int, left_out: l
     return _at_address(point, binary, address, f"{point.kind}:{binary.shown}:offset:{offset:#x}", left_out)
 
 
-def _at_address(point: AttachPoint, binary: Binary, address: int, text: str, left_out: list[str]) -> list[Site]:
+def _at_address(point: AttachPoint, binary: Binary, address: int, text: str, left_out: list[str]) -> list[FileSite]:
     """`uprobe:PATH:0x1234`: a virtual address of the file."""
     if not binary.code.executable(address) and point.file_offset is None:
         behind = binary.elf.address_of(address)
@@ -260,10 +261,10 @@ def _at_address(point: AttachPoint, binary: Binary, address: int, text: str, lef
     return [site_inside(binary, around, address, text)]
 
 
-def site_inside(binary: Binary, around: Range, address: int, probe: str) -> Site:
+def site_inside(binary: Binary, around: Range, address: int, probe: str) -> FileSite:
     """The site at an instruction of a function that may be probed."""
     args = binary.function_args(around.name)
-    return Site(
+    return FileSite(
         kind="uprobe",
         path=binary.path,
         identity=binary.identity,
@@ -272,6 +273,7 @@ def site_inside(binary: Binary, around: Range, address: int, probe: str) -> Site
         probe=probe,
         function=function_text(binary, address),
         args=args if address == around.start else later(args),
+        point=0,
         red_zone=red_zone(binary.code, address),
     )
 
@@ -286,7 +288,7 @@ def later(args: tuple[ArgSpec, ...]) -> tuple[ArgSpec, ...]:
 
 def _returns(
     binary: Binary, functions: tuple[Function, ...], left_out: list[str], text: str | None = None
-) -> list[Site]:
+) -> list[FileSite]:
     from tracer.resolve.safety.recursion import Recursion
     from tracer.resolve.safety.returns import plan_return
 
@@ -309,7 +311,7 @@ def _returns(
             unsafe.append((each.name, plan.danger))
         for address, tail in (*((address, TailPlace.NONE) for address in plan.addresses), *plan.tails):
             sites.append(
-                Site(
+                FileSite(
                     kind=plan.kind,
                     path=binary.path,
                     identity=binary.identity,
@@ -317,6 +319,8 @@ def _returns(
                     offset=offset_of_code(binary.code, address, f"the return of {each.name}"),
                     probe=f"uretprobe:{binary.shown}:{each.name}",
                     function=binary.function_text(each.name if text is None else text),
+                    args=(),
+                    point=0,
                     nests=plan.nests,
                     tail=tail and tail | each.address << 8,
                 )

@@ -23,7 +23,7 @@ from tracer.host.maps import Mapping, Picture
 from tracer.host.memory import open_memory, read
 from tracer.host.stat import directory
 from tracer.probes.arch import EM_AARCH64
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.safety.opcodes import LONGEST, is_breakpoint
 
@@ -39,7 +39,7 @@ _NOPS = (b"\x0f\x1f", b"\x66")
 """How a longer nop begins: what the kernel makes of it once it was hit is a call or a jump, not a breakpoint."""
 
 
-def states(process: Picture, sites: Sequence[Site]) -> list[State | None]:
+def states(process: Picture, sites: Sequence[FileSite]) -> list[State | None]:
     """What is so at each site in a process, the worst where it has the file mapped several times; None where that is
     not known, or the process does not use the file. Never waits for a page.
     """
@@ -72,7 +72,7 @@ def states(process: Picture, sites: Sequence[Site]) -> list[State | None]:
     return found
 
 
-def _addresses(every: Sequence[Mapping], site: Site) -> Iterator[int]:
+def _addresses(every: Sequence[Mapping], site: FileSite) -> Iterator[int]:
     """Where the site is, in mappings of its file that can run."""
     for each in every:
         is_own = each.executable and each.file is not None and each.file[1] == site.identity.inode
@@ -101,7 +101,7 @@ def own_copies(every: Sequence[Mapping], elf: Elf, inode: int, address: int) -> 
             yield base + address
 
 
-def _at(pagemap: int, memory: int, address: int, elf: Elf, site: Site) -> State | None:
+def _at(pagemap: int, memory: int, address: int, elf: Elf, site: FileSite) -> State | None:
     try:
         entry = os.pread(pagemap, _ENTRY.size, address // mmap.PAGESIZE * _ENTRY.size)
         if len(entry) < _ENTRY.size:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from tracer.dataclass import NamedTuple, replace
 from tracer.errors import TracerError, printable
 from tracer.probes.model import AttachPoint
-from tracer.probes.site import NoSuchLine, Site, SiteLimit
+from tracer.probes.site import FileSite, NoSuchLine, SiteLimit
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.line_table import Row, Sequence
 from tracer.resolve.elf.structures import ElfError
@@ -31,7 +31,7 @@ from tracer.resolve.sites.leaving_out import leave_out
 _MOST_NAMED = 5
 
 
-def line_sites(point: AttachPoint, binary: Binary, limit: SiteLimit, left_out: list[str]) -> list[Site]:
+def line_sites(point: AttachPoint, binary: Binary, limit: SiteLimit, left_out: list[str]) -> list[FileSite]:
     """The sites of a source line. Those that cannot be probed are left out where there are others, and `left_out` gets
     a line about them.
 
@@ -119,7 +119,7 @@ def _listed(numbers: list[int]) -> str:
     return " or ".join(map(str, numbers[:_MOST_NAMED]))
 
 
-def _site(point: AttachPoint, binary: Binary, address: int) -> Site:
+def _site(point: AttachPoint, binary: Binary, address: int) -> FileSite:
     around = inside_function(binary.code, address)[1]
     column = f":{point.column}" if point.column else ""
     probe = f"uprobe:{binary.shown}:{point.source}:{point.line}{column}"

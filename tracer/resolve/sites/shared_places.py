@@ -18,12 +18,12 @@ from tracer.errors import Diagnostic, TracerError, printable
 from tracer.lang.syntax.ast import Clause
 from tracer.probes.model import AttachPoint
 from tracer.probes.registry import KINDS
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.paths import is_pattern
 from tracer.resolve.usdt.notes import linker_folds
 
-_Sites = Mapping[int, tuple[Site, ...]]
+_Sites = Mapping[int, tuple[FileSite, ...]]
 """Those of each clause, by its index."""
 
 _Place = tuple[int, int, int]
@@ -38,9 +38,9 @@ class _Named(NamedTuple):
     path: str
 
 
-def joined(sites: _Sites) -> dict[int, tuple[Site, ...]]:
+def joined(sites: _Sites) -> dict[int, tuple[FileSite, ...]]:
     """The sites, those of one place with one semaphore."""
-    first: dict[_Place, Site] = {}
+    first: dict[_Place, FileSite] = {}
     for each in sites.values():
         for site in each:
             if site.semaphore is not None:
@@ -52,7 +52,7 @@ def told_apart(clauses: Sequence[Clause], sites: _Sites) -> list[Diagnostic]:
     """The warnings about functions of different names whose hits are those of one place: each pair once."""
     here: dict[tuple[_Place, str, int], list[_Named]] = {}
     for index, each in sites.items():
-        points = [point for point in clauses[index].points if KINDS[point.kind].clause.at_hits]
+        points = clauses[index].points
         by_function = [point.name is not None and not KINDS[point.kind].has_notes for point in points]
         for site in each:
             if by_function[site.point]:
@@ -69,7 +69,7 @@ def told_apart(clauses: Sequence[Clause], sites: _Sites) -> list[Diagnostic]:
     return list(found.values())
 
 
-def _with_semaphore(site: Site, first: Mapping[_Place, Site]) -> Site:
+def _with_semaphore(site: FileSite, first: Mapping[_Place, FileSite]) -> FileSite:
     of = first.get(site.place)
     if of is None or of.semaphore == site.semaphore:
         return site

@@ -31,17 +31,7 @@ from tracer.dataclass import names
 from tracer.errors import printable
 from tracer.opening import opened
 from tracer.probes.registry import is_return
-from tracer.probes.site import (
-    ArgSpec,
-    Const,
-    FileIdentity,
-    Global,
-    GlobalPointer,
-    Mem,
-    Reg,
-    Site,
-    Unreadable,
-)
+from tracer.probes.site import ArgSpec, Const, FileIdentity, FileSite, Global, GlobalPointer, Mem, Reg, Unreadable
 from tracer.resolve import marshalling
 from tracer.resolve.sites.site_code import code_at
 
@@ -61,7 +51,7 @@ SETTLED_NS = 2_000_000_000
 _CLASSES: dict[str, type] = {
     each.__name__: each for each in (ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable)
 }
-_FIELDS = Site.__match_args__
+_FIELDS = FileSite.__match_args__
 _PATH, _IDENTITY, _OFFSET, _ARGS = (_FIELDS.index(name) for name in ("path", "identity", "offset", "args"))
 _TEXTS = tuple(_FIELDS.index(name) for name in ("probe", "function"))
 
@@ -78,7 +68,7 @@ number of the list of ends: the names of functions end the names of their probes
 
 def recall(
     point: AttachPoint, file: Found, functions: bool = True, walked: bool = False
-) -> tuple[Site, ...] | None:
+) -> tuple[FileSite, ...] | None:
     """The sites of an attach point in a file, () where there are none, None where that has to be found out.
     `functions`: whether the program asks for `func`; `walked`: see `Binary.walked`.
     """
@@ -107,10 +97,10 @@ def recall(
     specified = [tuple([marshalling.made(each, _CLASSES) for each in args]) for args in arguments]
     values[_PATH], values[_IDENTITY] = [file.path] * number, [FileIdentity(*identity)] * number
     values[_ARGS] = list(map(specified.__getitem__, values[_ARGS]))
-    return tuple(map(Site, *values))
+    return tuple(map(FileSite, *values))
 
 
-def keep(point: AttachPoint, binary: Binary, sites: Sequence[Site]) -> None:
+def keep(point: AttachPoint, binary: Binary, sites: Sequence[FileSite]) -> None:
     """Keeps what was found, or that there is nothing, if it can be trusted to stay right."""
     known = _identity_at(binary.path)
     identity = binary.identity

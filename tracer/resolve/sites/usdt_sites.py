@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracer.errors import TracerError, printable
 from tracer.probes.model import AttachPoint
-from tracer.probes.site import NothingThere, Site
+from tracer.probes.site import FileSite, NothingThere
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher
@@ -16,7 +16,7 @@ from tracer.resolve.usdt.notes import UsdtNote, misplaced, semaphore_offset
 _LIST = "`tracer list 'usdt:{}:*'` shows those of the file"
 
 
-def usdt_sites(point: AttachPoint, binary: Binary, left_out: list[str]) -> list[Site]:
+def usdt_sites(point: AttachPoint, binary: Binary, left_out: list[str]) -> list[FileSite]:
     """Every site of every probe that the attach point means. Those that cannot be probed are left out where there are
     others; `left_out` gets a line about them, and about hits that are those of another probe too.
 
@@ -37,7 +37,7 @@ def usdt_sites(point: AttachPoint, binary: Binary, left_out: list[str]) -> list[
     if not kept:
         path, which = printable(binary.shown), f"{notes[0].provider}:{notes[0].name}"
         raise NothingThere(f"{path}: the linker dropped the code of the USDT probe {which} and kept its note")
-    sites: list[Site] = []
+    sites: list[FileSite] = []
     refused: list[TracerError] = []
     for note in kept:
         try:
@@ -71,11 +71,11 @@ def _listed(names: tuple[tuple[str, str], ...]) -> str:
     return f"{', '.join(others)} and {last}"
 
 
-def _site(note: UsdtNote, binary: Binary) -> Site:
+def _site(note: UsdtNote, binary: Binary) -> FileSite:
     offset, red_zone, nop10 = usdt_site(binary.code, note)
     semaphore = semaphore_offset(binary.elf, note)
     by_hand = semaphore is not None and misplaced(binary.elf, note)
-    return Site(
+    return FileSite(
         kind="usdt",
         path=binary.path,
         identity=binary.identity,
@@ -84,6 +84,7 @@ def _site(note: UsdtNote, binary: Binary) -> Site:
         probe=f"usdt:{binary.shown}:{note.provider}:{note.name}",
         function=function_text(binary, note.address),
         args=binary.arguments(note),
+        point=0,
         semaphore=None if by_hand else semaphore,
         raised=semaphore if by_hand else None,
         semaphore_address=note.semaphore or None,

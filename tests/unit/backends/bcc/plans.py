@@ -9,7 +9,7 @@ from tracer.lang.analyse import analyse
 from tracer.lang.syntax.parser import parse
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
-from tracer.probes.site import ArgSpec, Const, FileIdentity, Global, GlobalPointer, Mem, Operand, Reg, Site
+from tracer.probes.site import ArgSpec, Const, FileIdentity, FileSite, Global, GlobalPointer, Mem, Operand, Reg
 
 ARGUMENTS: tuple[tuple[int, bool, Operand], ...] = (
     (4, True, Reg("di")),
@@ -24,14 +24,14 @@ ARGUMENTS: tuple[tuple[int, bool, Operand], ...] = (
 
 def site(
     name: str = "order", arguments: Sequence[tuple[int, bool, Operand]] = ARGUMENTS, function: str = "checkout"
-) -> Site:
+) -> FileSite:
     """A USDT site whose arguments are of every kind."""
     specs = tuple(ArgSpec(f"{size}@", size, signed, operand) for size, signed, operand in arguments)
     identity = FileIdentity(1, 2, 3, 4)
-    return Site("usdt", "/bin/app", identity, 0x1120, 0x1120, f"usdt:/bin/app:shop:{name}", function, specs)
+    return FileSite("usdt", f"usdt:/bin/app:shop:{name}", function, specs, 0, "/bin/app", identity, 0x1120, 0x1120)
 
 
-def plan_of(text: str, *sites: Site, unsafe: bool = False) -> Plan:
+def plan_of(text: str, *sites: FileSite, unsafe: bool = False) -> Plan:
     """The plan of a program, each of whose probe clauses is at the given sites (or at one `site()`)."""
     tree = parse(Source(text))
     found = {

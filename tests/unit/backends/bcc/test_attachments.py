@@ -12,13 +12,14 @@ import pytest
 
 from tests.harness.bpf import FakeBpf, fake_bpf
 from tests.unit.backends.bcc.plans import plan_of, probe, site
-from tracer.backends.bcc.attach import anchors, attachments
+from tracer.backends.bcc.attach import attachments, uprobe
 from tracer.backends.bcc.attach.attachments import Attachments
+from tracer.backends.bcc.attach.processes import anchors
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.errors import ProgramError
 from tracer.kernel.syscall import Call
 from tracer.plan.model import Plan
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 
 
 class MadeHere:
@@ -36,10 +37,10 @@ class MadeHere:
                 results.append(-(error.errno or 0))
         return results
 
-    def mind(self, sites: Sequence[Site], pid: int | None) -> None:
+    def mind(self, sites: Sequence[FileSite], pid: int | None) -> None:
         pass
 
-    def check(self, sites: Sequence[Site]) -> None:
+    def check(self, sites: Sequence[FileSite]) -> None:
         pass
 
     def close(self, descriptors: Iterable[int], together: bool = False) -> None:
@@ -66,14 +67,14 @@ def binary(tmp_path: Path) -> Path:
 @pytest.fixture
 def fake(binary: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBpf]:
     monkeypatch.setattr(attachments, "Watcher", MadeHere)
-    monkeypatch.setattr(attachments, "unprobable", lambda plan, watcher, stop: {})
-    monkeypatch.setattr(attachments, "open_verified", lambda path, identity: os.open(binary, os.O_RDONLY))
+    monkeypatch.setattr(uprobe, "unprobable", lambda plan, watcher, stop: {})
+    monkeypatch.setattr(uprobe, "open_verified", lambda path, identity: os.open(binary, os.O_RDONLY))
     monkeypatch.setattr(anchors, "MainThread", _no_tracepoints)
     with fake_bpf() as fake:
         yield fake
 
 
-def sites(count: int, semaphore: int | None = None) -> list[Site]:
+def sites(count: int, semaphore: int | None = None) -> list[FileSite]:
     return [replace(site(), offset=16 * at, address=16 * at, semaphore=semaphore) for at in range(count)]
 
 

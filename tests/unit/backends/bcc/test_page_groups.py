@@ -12,10 +12,10 @@ from tracer.backends.bcc.attach.page_groups import PAGE, groups
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.precheck import MOST_ALONE
 from tracer.errors import ProgramError
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 
 
-def at(offset: int, function: str, kind: Literal["uprobe", "uretprobe"] = "uprobe") -> Site:
+def at(offset: int, function: str, kind: Literal["uprobe", "uretprobe"] = "uprobe") -> FileSite:
     return replace(site(function=function), kind=kind, offset=offset, address=offset)
 
 
@@ -32,7 +32,7 @@ def test_each_place_leads_to_its_texts_and_few_groups_are_needed() -> None:
     texts = [words[8 * generated.site_texts.probe_words :] for words in generated.site_texts.words.values()]
     for probe_plan in plan.probes:
         for variant in probe_plan.variants:
-            (place,) = variant.sites
+            (place,) = variant.places
             page = struct.unpack(f"={PAGE}I", found.pages[found.of[variant.id]])
             assert texts[page[place.offset % PAGE]].partition(b"\0")[0].decode() == place.function
     most = max(sum(offset % PAGE == distance for offset in offsets) for distance in range(0, PAGE, 16))

@@ -13,7 +13,7 @@ from tracer.lang.types import UINT64, IntType, Type
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
 from tracer.probes.arch import X86_64
-from tracer.probes.site import ArgSpec, FileIdentity, Operand, Reg, Site
+from tracer.probes.site import ArgSpec, FileIdentity, FileSite, Operand, Reg
 
 IDENTITY = FileIdentity(1, 2, 3, 4)
 
@@ -29,17 +29,16 @@ def site(
     semaphore: int | None = None,
     path: str = "/bin/app",
     identity: FileIdentity = IDENTITY,
-) -> Site:
-    return Site(
-        kind,  # type: ignore[arg-type]
-        path, identity, offset + 0x400000, offset, f"{kind}:{path}:p:n", "f", tuple(args), semaphore,
+) -> FileSite:
+    return FileSite(
+        kind, f"{kind}:{path}:p:n", "f", tuple(args), 0, path, identity, offset + 0x400000, offset, semaphore,
     )  # fmt: skip
 
 
 FUNCTION = site(0x2000, "uprobe", X86_64.function_args())
 
 
-def probe(body: Sequence[typed.Stmt], *sites: Site, predicate: typed.Expr | None = None) -> typed.Clause:
+def probe(body: Sequence[typed.Stmt], *sites: FileSite, predicate: typed.Expr | None = None) -> typed.Clause:
     return replace(ir.clause(body, predicate), sites=sites or (site(),))
 
 
@@ -63,7 +62,7 @@ def compiled(*clauses: typed.Clause, maps: Mapping[str, Type | None] | None = No
 
 def definitions(program: FtraceProgram) -> list[str]:
     return [
-        event.definition(place, "g", place.site.path) for event in program.events for place in event.places
+        event.definition(place, "g", place.file.path) for event in program.events for place in event.places
     ]
 
 

@@ -13,9 +13,11 @@ from tracer.backends.ftrace.trigger import Column, Feed
 from tracer.lang import typed
 from tracer.lang.types import INT64, UINT8, UINT64, IntType, StringType
 from tracer.plan.lower import lower
-from tracer.probes.site import Const, Mem, Operand, Reg, Unreadable
+from tracer.probes.site import Clock, Const, Mem, Operand, Reg, Unreadable
 
 INT32 = IntType(32, True)
+
+EACH_SECOND = Clock("interval", "interval:s:1", "", (), 0, 10**9)
 
 
 def program(
@@ -294,14 +296,14 @@ def test_a_map_that_a_probe_reads_or_changes_otherwise_is_not_in_the_kernel(othe
 
 @pytest.mark.parametrize("statement", [typed.Clear(ir.N, "@"), typed.Delete(ir.N, "@", (ir.num(1),))])
 def test_a_keyed_map_that_is_emptied_is_not_in_the_kernel(statement: typed.Stmt) -> None:
-    timer = replace(ir.clause([statement], kind="interval"), period_ns=10**9)
+    timer = replace(ir.clause([statement], kind="interval"), sites=(EACH_SECOND,))
     made = program(probe([count(ir.arg(0))]), timer)
     reason = "it is cleared or deleted from, and the kernel cannot remove a single row"
     assert made.events[0].reasons == (("@", reason),)
 
 
 def test_a_map_without_a_field_in_its_key_may_be_emptied() -> None:
-    timer = replace(ir.clause([typed.Clear(ir.N, "@")], kind="interval"), period_ns=10**9)
+    timer = replace(ir.clause([typed.Clear(ir.N, "@")], kind="interval"), sites=(EACH_SECOND,))
     made = program(probe([add("sum", ir.arg(0))]), timer, maps=[ir.map_of("@", "sum")])
     assert [lines(one) for one in made.events] == [["hist:keys=common_type:vals=hitcount,f0:sort=hitcount:size=128"]]
 

@@ -216,7 +216,7 @@ def test_clauses_of_one_place_that_only_count_have_an_event_for_each_filter() ->
     assert [(event.counts, event.filter and event.filter.text) for event in program.events] == [
         (("@",), None), (("@few",), "f0 < 9"),
     ]  # fmt: skip
-    assert {event.places[0].site.offset for event in program.events} == {0x1000}
+    assert {event.places[0].file.offset for event in program.events} == {0x1000}
 
 
 def test_adding_one_to_a_number_is_counting() -> None:
@@ -235,5 +235,5 @@ def test_many_places_are_spread_over_some_events() -> None:
     counted = compiled(probe([count(name="@n")], *sites), maps={"@n": None})
     assert [len(event.places) for event in counted.events] == [MOST_PLACES, 5]
     assert [event.counts for event in counted.events] == [("@n",), ("@n",)]
-    places = [place.site.offset for event in counted.events for place in event.places]
+    places = [place.file.offset for event in counted.events for place in event.places]
     assert places == [each.offset for each in sites]

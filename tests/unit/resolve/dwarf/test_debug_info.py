@@ -27,7 +27,7 @@ from tracer.lang.types import (
 )
 from tracer.lang.types.declared import Declared
 from tracer.lang.types.outside import Parameter
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.debug_info import DebugInfo, prototype
 from tracer.resolve.functions.lookup import find_functions
@@ -99,11 +99,13 @@ def packed(program: Path, version: str) -> None:
     (program.parent / "part.dwo").unlink()
 
 
-def sites(program: Path, *names: str) -> list[Site]:
+def sites(program: Path, *names: str) -> list[FileSite]:
     binary = Binary(str(program))
     found = [function for name in names for function in find_functions(binary, name, "uprobe", False, (), [])]
     return [
-        Site("uprobe", str(program), binary.identity, each.address, 0, f"uprobe:{program}:{each.name}", each.name)
+        FileSite(
+            "uprobe", f"uprobe:{program}:{each.name}", each.name, (), 0, str(program), binary.identity, each.address, 0
+        )
         for each in found
     ]
 

@@ -15,7 +15,7 @@ import pytest
 
 from tracer.errors import ProgramError, Source, TracerError
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import Reg, Site, Target
+from tracer.probes.site import FileSite, Reg, Target, places_among
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines import programs as line_programs
 from tracer.resolve.dwarf.lines.headers import read_header, units
@@ -83,8 +83,8 @@ def built(place: Path, *flags: str, sources: tuple[str, ...] = ("main.c", "other
     return place / name
 
 
-def sites(point: str) -> tuple[Site, ...]:
-    return expand(parse(Source(point + " { @ = count(); }")), Target())[0]
+def sites(point: str) -> tuple[FileSite, ...]:
+    return tuple(places_among(expand(parse(Source(point + " { @ = count(); }")), Target())[0]))
 
 
 def fault(point: str) -> tuple[str, str | None]:

@@ -12,7 +12,7 @@ import pytest
 from tracer.errors import ProgramError, Source, TracerError
 from tracer.host.maps import Picture
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import Site, Target
+from tracer.probes.site import FileSite, Target, places_among
 from tracer.resolve.files.loaded import loaded_files
 from tracer.resolve.files.paths import find_files
 from tracer.resolve.sites.expand import expand
@@ -62,8 +62,9 @@ def mapped(program: Path) -> set[str]:
     return found
 
 
-def sites(points: str, program: Path) -> tuple[Site, ...]:
-    return expand(parse(Source(points + " { @ = count(); }")), Target(program=str(program)))[0]
+def sites(points: str, program: Path) -> tuple[FileSite, ...]:
+    found = expand(parse(Source(points + " { @ = count(); }")), Target(program=str(program)))[0]
+    return tuple(places_among(found))
 
 
 def test_a_program_loads_what_the_kernel_shows_later(program: Path) -> None:

@@ -20,7 +20,7 @@ from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.host.maps import mappings
 from tracer.lang.syntax.parser import parse
 from tracer.pipeline import plan
-from tracer.probes.site import Mem, Reg, Site, Target, Unreadable
+from tracer.probes.site import FileSite, Mem, Reg, Target, Unreadable, period_ns, places_among
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.identity import open_verified
@@ -30,11 +30,12 @@ from tracer.resolve.sites.expand import expand
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
 
 
-def sites(points: str, pid: int | None = None, limit: int = 5000) -> tuple[Site, ...]:
-    return expand(parse(Source(points + " { @[func] = count(); }")), Target(() if pid is None else [pid]), limit)[0]
+def sites(points: str, pid: int | None = None, limit: int = 5000) -> tuple[FileSite, ...]:
+    target = Target(() if pid is None else [pid])
+    return tuple(places_among(expand(parse(Source(points + " { @[func] = count(); }")), target, limit)[0]))
 
 
-def verify_sites(found: Iterable[Site]) -> None:
+def verify_sites(found: Iterable[FileSite]) -> None:
     for path, identity in {(site.path, site.identity) for site in found}:
         os.close(open_verified(path, identity))
 
@@ -49,7 +50,7 @@ def fault(points: str, pid: int | None = None, limit: int = 5000) -> tuple[str, 
     return found.message, found.hint
 
 
-def names(found: tuple[Site, ...]) -> list[str]:
+def names(found: tuple[FileSite, ...]) -> list[str]:
     return [site.probe for site in found]
 
 
@@ -310,10 +311,15 @@ def test_readable_names_are_looked_up_for_programs_that_show_them(
     assert site.function == ("leaf(int)" if asked else "_Z4leafi")
 
 
-def test_clauses_without_sites_have_none_and_every_fault_is_reported(here: Path) -> None:
+def test_what_is_in_no_file_has_a_site_of_its_own_and_every_fault_is_reported(here: Path) -> None:
     program = parse(Source("BEGIN { } usdt:./shop:consts { } interval:s:1 { } END { }"))
     found = expand(program, Target())
-    assert [len(found[index]) for index in range(4)] == [0, 1, 0, 0]
+    kinds = [[(site.kind, site.probe, site.in_file) for site in found[index]] for index in range(4)]
+    assert kinds == [
+        [("begin", "begin", False)], [("usdt", "usdt:./shop:shop:consts", True)],
+        [("interval", "interval:s:1", False)], [("end", "end", False)],
+    ]  # fmt: skip
+    assert period_ns(found[2]) == 1_000_000_000
     text = "usdt:./shop:nope { } uprobe:./none:f,uprobe:./funcs:main { } uprobe:./script:f { }"
     with pytest.raises(ProgramError) as caught:
         expand(parse(Source(text)), Target())
@@ -548,7 +554,7 @@ def test_by_its_address_it_is_told_too(here: Path) -> None:
     (site,) = sites("uprobe:./throws:_Z8indirectPFiiEi")
     warnings: list[Diagnostic] = []
     text = f"uretprobe:./throws:{site.address:#x} {{ }}"
-    (found,) = expand(parse(Source(text)), Target(), warnings=warnings, unsafe_returns=True)[0]
+    (found,) = places_among(expand(parse(Source(text)), Target(), warnings=warnings, unsafe_returns=True)[0])
     assert (found.kind, found.address, len(warnings)) == ("uretprobe", site.address, 1)
 
 
@@ -613,7 +619,7 @@ def test_a_site_without_its_nop_is_refused_alone_and_left_out_among_others(here:
     assert fault("usdt:./changed:consts")[0] == reason
     warnings: list[Diagnostic] = []
     found = expand(parse(Source("usdt:./changed:* { @ = count(); }")), Target(), warnings=warnings)[0]
-    assert {each.offset for each in found} == {each.offset for each in every} - {site.offset}
+    assert {each.offset for each in places_among(found)} == {each.offset for each in every} - {site.offset}
     (said,) = warnings
     assert said.message == f"1 of {len(every)} sites left out: they cannot be probed; the first: {reason}"
 
@@ -621,7 +627,7 @@ def test_a_site_without_its_nop_is_refused_alone_and_left_out_among_others(here:
 def found_and_said(text: str) -> tuple[list[str], list[str]]:
     warnings: list[Diagnostic] = []
     found = expand(parse(Source(f"{text} {{ @ = count(); }}")), Target(), warnings=warnings)[0]
-    return names(found), [each.message for each in warnings]
+    return names(tuple(places_among(found))), [each.message for each in warnings]
 
 
 def test_one_function_without_that_instruction_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

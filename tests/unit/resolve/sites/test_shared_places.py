@@ -8,7 +8,7 @@ import pytest
 from tests.unit.resolve.elfwriter import DATA_ADDRESS, DATA_OFFSET, TEXT_ADDRESS, ElfWriter, usdt_note
 from tracer.errors import Diagnostic, Source
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import Target
+from tracer.probes.site import Target, places_among
 from tracer.resolve.sites.expand import expand
 
 FOLDED = "hits of one and two cannot be told apart: the linker made them one place"
@@ -30,7 +30,7 @@ def expanded(text: str) -> tuple[list[list[int | None]], list[str]]:
     warnings: list[Diagnostic] = []
     found = expand(parse(Source(text)), Target(), warnings=warnings)
     said = [f"{each.message} @ {text[each.span.start : each.span.end]}" for each in warnings]
-    return [[site.semaphore for site in found[index]] for index in sorted(found)], said
+    return [[site.semaphore for site in places_among(found[index])] for index in sorted(found)], said
 
 
 @pytest.mark.parametrize(

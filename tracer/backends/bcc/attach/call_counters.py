@@ -6,12 +6,12 @@ import struct
 from collections.abc import Collection, Iterator, Mapping
 
 from tracer.backends.bcc.attach.loader import CALLS, HITS, RETURNS, Loaded, first_counter
+from tracer.backends.bcc.attach.model import Job
 from tracer.backends.nested_returns import counted, is_once
 from tracer.kernel import bpf
-from tracer.kernel.trials.instructions import Spot
-from tracer.plan.model import Plan, ProbePlan
+from tracer.plan.model import Plan
 from tracer.plan.points import points
-from tracer.probes.site import Site
+from tracer.probes.site import Spot
 
 _INSTRUCTION = struct.Struct("=BBhi")
 
@@ -28,7 +28,7 @@ def own_returns(plan: Plan) -> list[int]:
     """The attach points whose hits are all the returns; () where they are counted apart."""
     if not is_once(plan):
         return []
-    return [number for number, point in enumerate(points(plan)) if any(s.is_return_probe for s in point.sites)]
+    return [number for number, point in enumerate(points(plan)) if any(s.is_return_probe for s in point.places)]
 
 
 def _counter(map: int, index: int, multi: bool) -> int:
@@ -51,11 +51,11 @@ def _counter(map: int, index: int, multi: bool) -> int:
 
 def counting(
     plan: Plan, programs: Mapping[tuple[int, int], int], left_out: Collection[Spot]
-) -> Iterator[tuple[ProbePlan, int, int, list[tuple[Site, int]]]]:
+) -> Iterator[Job]:
     """The jobs of `attachments` that count returns, then those for calls: so a call in between is not counted as
     missed.
     """
     for probe, calls, returns in counted(plan, left_out):
         for key, sites in ((RETURNS, returns), (CALLS, calls)):
-            if key in programs:
-                yield probe, programs[key], key[1], [(site, 0) for site in sites]
+            if key in programs and sites:
+                yield Job(probe, programs[key], key[1], [(site, 0) for site in sites])

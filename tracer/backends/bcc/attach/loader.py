@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING
 
+from tracer.backends.bcc.attach.registry import attacher_of
 from tracer.backends.bcc.codegen.generate import (
     CONTROL,
     FOLLOW,
@@ -245,6 +246,7 @@ def load_programs(
     Raises `Refused` with the verifier's log as detail.
     """
     shared: dict[tuple[str, int, int], int] = {}
+    attachers = {variant.id: attacher_of(variant.sites) for probe in plan.probes for variant in probe.variants}
     if generated.follow:
         code = link(compiled[FOLLOW], loaded.maps, here=here)
         loaded.programs[FOLLOWER] = bpf.program_load(code, FOLLOW, kind=bpf.TRACEPOINT)
@@ -265,7 +267,7 @@ def load_programs(
         if reads_back(linked) and not trials.has("atomics"):
             raise Refused(name, NO_ATOMICS.reason, NO_ATOMICS.hint or "", "")
         try:
-            program = bpf.program_load(linked, name, sleepable=name in waits, multi=multi, functions=starts)
+            program = attachers[variant].load(linked, name, name in waits, multi, starts)
             loaded.programs[variant, point] = shared[name, point, group] = program
         except ProgramRefused as error:
             if error.errno == errno.E2BIG and _maps_used(linked) > MOST_MAPS:

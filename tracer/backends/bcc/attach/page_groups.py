@@ -38,9 +38,9 @@ def groups(plan: Plan, generated: Generated) -> Groups | None:
     variants = [variant for probe in plan.probes for variant in probe.variants if variant.id in texts]
     if not variants:
         return None
-    number = sum(len(variant.sites) for variant in variants)
+    number = sum(len(variant.places) for variant in variants)
     for probe in plan.probes:
-        own = (site for variant in probe.variants if variant.id in texts for site in variant.sites)
+        own = (site for variant in probe.variants if variant.id in texts for site in variant.places)
         if any(site.is_return_probe for site in own):
             if number > MOST_ALONE:
                 places = f"{number} places with func or probe, return probes among them,"
@@ -53,7 +53,7 @@ def groups(plan: Plan, generated: Generated) -> Groups | None:
     for variant in variants:
         function = generated.functions[variant.id]
         next_free = taken.setdefault(function, {})
-        distances = {site.offset % PAGE for site in variant.sites}
+        distances = {site.offset % PAGE for site in variant.places}
         group = max(next_free.get(distance, 0) for distance in distances)
         next_free.update(dict.fromkeys(distances, group + 1))
         chosen.append((variant.id, function, group))
@@ -64,6 +64,6 @@ def groups(plan: Plan, generated: Generated) -> Groups | None:
     of = {variant: first[function] + group for variant, function, group in chosen}
     pages = [[0] * PAGE for _ in range(count)]
     for variant in variants:
-        for site in variant.sites:
+        for site in variant.places:
             pages[of[variant.id]][site.offset % PAGE] = texts[variant.id]
     return Groups(of, tuple(struct.pack(f"={PAGE}I", *page) for page in pages))

@@ -11,10 +11,10 @@ from tracer.kernel.limits import COLLISION, MORE_DESCRIPTORS, ONE_SEMAPHORE
 from tracer.kernel.trials.instructions import NOT_PROBED, REMEDY
 from tracer.lang.walk import attach_points
 from tracer.plan.model import Plan, ProbePlan
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 
 
-def under(probe: ProbePlan, plan: Plan, error: OSError, sites: Sequence[Site]) -> ProgramError:
+def under(probe: ProbePlan, plan: Plan, error: OSError, sites: Sequence[FileSite]) -> ProgramError:
     """The error for a link or event for some sites of a clause, under its attach points."""
     message, hint = _words(error.errno or 0)
     where = sites[0].shown + (f" and {len(sites) - 1} more sites" if len(sites) > 1 else "")

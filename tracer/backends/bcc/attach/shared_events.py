@@ -15,13 +15,13 @@ from contextlib import suppress
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.kernel import perf
-from tracer.kernel.trials.instructions import NOT_PROBED, Spot, Stopped, may_go_without, place_of
+from tracer.kernel.trials.instructions import NOT_PROBED, Stopped, may_go_without
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.kernel.uprobe_events.model import MOST_PLACES, Event, Place
 from tracer.kernel.uprobe_events.trials import Trials
 from tracer.kernel.workers.watcher import Watcher
 from tracer.plan.model import ProbePlan
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite, Spot
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class SharedEvents:
 
     def __init__(self, pids: Sequence[int], stop: Callable[[], bool], watcher: Watcher) -> None:
         """Raises `TracerError` where there is no tracefs, or none that can do this."""
-        self.left_out: dict[Spot, Site] = {}
+        self.left_out: dict[Spot, FileSite] = {}
         self._pids = pids
         self._stop = stop
         self._trials: Trials | None = None
@@ -46,7 +46,7 @@ class SharedEvents:
             self._definitions.close()
             raise TracerError("the kernel has one place for each event (before Linux 5.4)")
 
-    def define(self, wanted: Sequence[tuple[ProbePlan, Sequence[Site]]]) -> list[list[ClauseEvent]]:
+    def define(self, wanted: Sequence[tuple[ProbePlan, Sequence[FileSite]]]) -> list[list[ClauseEvent]]:
         """Defines events for the sites of each program; returns them. Raises `TracerError`, of a place
         `Undefinable`, and `Stopped`.
         """
@@ -76,9 +76,9 @@ class SharedEvents:
                 if error.errno not in NOT_PROBED:
                     raise
                 refused = self._refused(left)
-                if not refused or not all(may_go_without(left.probe.clause, place_of(each.site)) for each in refused):
+                if not refused or not all(may_go_without(left.probe.clause, each.site.spot) for each in refused):
                     raise
-            self.left_out |= {place_of(place.site): place.site for place in refused}
+            self.left_out |= {place.site.spot: place.file for place in refused}
             left = self._definitions.without(left, refused)
         return []
 

@@ -33,7 +33,19 @@ def return_value() -> C:
     return register(_RETURN.get(platform.machine(), "ax"))
 
 
-def argument(function: Function, index: int, name: Name) -> C:
+class _Registers:
+    """The context of a probe on an instruction: the registers there. See `function.Context`."""
+
+    struct = "pt_regs"
+
+    def argument(self, function: Function, index: int, name: Name) -> C:
+        return _argument(function, index, name)
+
+
+REGISTERS = _Registers()
+
+
+def _argument(function: Function, index: int, name: Name) -> C:
     """`argN` at this variant's sites: a register as it is, what lies in memory as a variable."""
     spec = function.variant.args[index]
     word = c_type(name.type)

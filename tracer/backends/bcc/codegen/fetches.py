@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.backends.bcc.codegen import records
-from tracer.backends.bcc.codegen.arguments import argument, register, return_value
+from tracer.backends.bcc.codegen.arguments import register, return_value
 from tracer.backends.bcc.codegen.c import C, call, cast
 from tracer.backends.bcc.codegen.function import Buffer, Function
 from tracer.backends.bcc.codegen.placement import Leaf
@@ -34,7 +34,7 @@ def fetch(function: Function, step: Fetch) -> None:
     name = step.name
     match step.source:
         case Argument(index=index):
-            function.numbers[name.id] = argument(function, index, name)
+            function.numbers[name.id] = function.context.argument(function, index, name)
         case Register(name=register_name):
             function.numbers[name.id] = register(register_name)
         case ReturnValue():

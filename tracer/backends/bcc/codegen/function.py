@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, Protocol
 
 from tracer.backends.bcc.codegen.c import C, c_type
 from tracer.backends.bcc.codegen.placement import KeyStep, Part, place
@@ -154,15 +154,25 @@ class Sending:
     done: int = 0
 
 
+class Context(Protocol):
+    """What the C function of a probe is given at a hit: a pointer to a struct of that name, `ctx`."""
+
+    struct: str
+
+    def argument(self, function: Function, index: int, name: Name) -> C:
+        """The C that reads `argN`."""
+
+
 class Function:
     """One C function. `many`: it serves variants which differ in the texts of `probe` and `func` (`site_text`)."""
 
-    def __init__(self, shared: Shared, steps: Steps, variant: Variant, many: bool) -> None:
+    def __init__(self, shared: Shared, steps: Steps, variant: Variant, many: bool, context: Context) -> None:
         self.shared = shared
         self.placement = place(steps, shared.tables)
         self.kinds = steps.slots
         self.variant = variant
         self.many = many
+        self.context = context
         self.lines: list[str] = []
         self.variables: dict[str, str] = {}
         """The variables here, with their types; of an array that of the pointer to it."""

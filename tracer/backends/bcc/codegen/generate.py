@@ -9,9 +9,10 @@ int probe_0(struct pt_regs *ctx) …      one for each clause and places of its 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from tracer.backends.bcc.codegen.function import ROUNDS, Function, Scratch, Shared
+from tracer.backends.bcc.codegen.arguments import REGISTERS
+from tracer.backends.bcc.codegen.function import ROUNDS, Context, Function, Scratch, Shared
 from tracer.backends.bcc.codegen.maps.steps import FIRST_TABLE
 from tracer.backends.bcc.codegen.placement import lead
 from tracer.backends.bcc.codegen.printer import declare_slots, run
@@ -87,8 +88,12 @@ class Generated:
     places: bool
 
 
-def generate(plan: Plan, repeats: bool = False) -> Generated:
-    """The program for a plan: pure, and the same text for the same plan. `repeats`: the kernel runs its loops."""
+def generate(
+    plan: Plan, repeats: bool = False, context_of: Callable[[Variant], Context] = lambda variant: REGISTERS
+) -> Generated:
+    """The program for a plan: pure, and the same text for the same plan. `repeats`: the kernel runs its loops.
+    `context_of`: what the function of a variant is given.
+    """
     groups = {probe.clause.id: _alike(probe) for probe in plan.probes}
     texts = [variant for alike in groups.values() for group in alike if len(group) > 1 for variant in group]
     known = tables(plan)
@@ -111,9 +116,9 @@ def generate(plan: Plan, repeats: bool = False) -> Generated:
     adding = Counter(step.map for step in every if isinstance(step, Update | MapAdd))
     for probe in plan.probes:
         steps, alike = plan.steps[probe.clause.id], groups[probe.clause.id]
-        made = [_body(shared, steps, variants) for variants in alike]
+        made = [_body(shared, steps, variants, context_of(variants[0])) for variants in alike]
         # Returns are counted for `nested_returns` too; those who are not followed have no hits in the map.
-        returns = any(variants[0].sites[0].is_return_probe for variants in alike)
+        returns = any(site.is_return_probe for variants in alike for site in variants[0].places[:1])
         alone = len(probe.clause.names) == 1 and not returns and not plan.shared
         table = _counting(steps, known, adding, made) if alone else None
         if table is not None:
@@ -265,9 +270,9 @@ def _alike(probe: ProbePlan) -> list[list[Variant]]:
     return list(groups.values())
 
 
-def _body(shared: Shared, steps: Steps, variants: list[Variant]) -> Function:
+def _body(shared: Shared, steps: Steps, variants: list[Variant], context: Context) -> Function:
     """The steps as lines of a function."""
-    function = Function(shared, steps, variants[0], many=len(variants) > 1)
+    function = Function(shared, steps, variants[0], len(variants) > 1, context)
     first = lead(steps.body)
     declare_slots(function, steps.body[:first])
     run(function, steps.body[:first])
@@ -288,7 +293,7 @@ def _text(
     lines = [
         *function.callbacks,
         f"/* clause {clause}, {sites} site{'' if sites == 1 else 's'} */",
-        f"int {name}(struct pt_regs *ctx)",
+        f"int {name}(struct {function.context.struct} *ctx)",
         "{",
         f"\tstruct control *control = {'enter_uncounted' if uncounted else 'enter'}();",
         *(["\tstruct scratch *scratch = NULL;"] if function.wants_slot else []),

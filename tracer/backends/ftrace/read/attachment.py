@@ -22,12 +22,12 @@ from tracer.errors import TracerError
 from tracer.host.polling import readable
 from tracer.kernel import buffers, perf
 from tracer.kernel.limits import MORE_DESCRIPTORS
-from tracer.kernel.trials.instructions import NOT_PROBED, Spot, may_go_without, place_of
+from tracer.kernel.trials.instructions import NOT_PROBED, may_go_without
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.kernel.uprobe_events.model import Place
 from tracer.kernel.uprobe_events.trials import Trials
 from tracer.kernel.workers.watcher import Watcher
-from tracer.probes.site import Site, Target
+from tracer.probes.site import FileSite, Spot, Target
 
 if TYPE_CHECKING:
     from tracer.backends import Unwinder
@@ -309,7 +309,7 @@ class Attachment:
 
 def open_events(
     definitions: Definitions, events: list[Event], program: FtraceProgram, target: Target, stop: Callable[[], bool]
-) -> tuple[Attachment, list[Event], dict[Spot, Site]]:
+) -> tuple[Attachment, list[Event], dict[Spot, FileSite]]:
     """Opens defined events; returns them as they are read, with the sites that a pattern goes without since the kernel
     does not probe them.
 
@@ -317,7 +317,7 @@ def open_events(
     """
     source = program.plan.program.source
     copied = (program.plan.program.config.stack_copy or FIRST) & -8 if program.unwound_registers else 0
-    left_out: dict[Spot, Site] = {}
+    left_out: dict[Spot, FileSite] = {}
     trials: Trials | None = None
     beside: list[Beside] | None = None
     while True:
@@ -354,7 +354,7 @@ def open_events(
         try:
             if trials is None:
                 trials = Trials(definitions, stop)
-                found = [(event, trials.refused_by_kind(event)) for event in events]
+                found = [(event, trials.refused_by_kind(event)) for event in events if event.is_defined]
             else:
                 found = [(at_fault, trials.refused(at_fault))]
                 if not found[0][1]:
@@ -364,7 +364,7 @@ def open_events(
         refused = {place for _, places in found for place in places}
         if not all(_may_lose(event, places) for event, places in found):
             raise complaint
-        left_out |= {place_of(place.site): place.site for place in refused}
+        left_out |= {place.site.spot: place.file for place in refused}
         for each in beside:
             definitions.without(each, each.places)
         beside = None
@@ -385,5 +385,5 @@ def _defined_beside(definitions: Definitions, events: Sequence[Event], pids: Seq
 def _may_lose(event: Event, refused: Iterable[Place]) -> bool:
     """Whether an event can go without these of its places."""
     return all(
-        may_go_without(run.clause, place_of(place.site)) for place in refused for run in event.branches[place.branch]
+        may_go_without(run.clause, place.site.spot) for place in refused for run in event.branches[place.branch]
     )

@@ -19,7 +19,7 @@ from tracer.backends.ftrace.program import Event
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.plan.model import Plan
 from tracer.plan.points import points
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 
 if TYPE_CHECKING:
     from tracer.backends.ftrace.read.attachment import Attachment
@@ -64,7 +64,7 @@ class EventHits:
         found = [0] * self._count
         for each in self._events:
             number, event = each
-            if number is not None and _is_counted(each):
+            if number is not None and (_is_counted(each) or not event.is_defined):
                 hits = self._attachment.own_hits(number)
                 for point in event.points:
                     found[point] += hits
@@ -78,7 +78,7 @@ class EventHits:
                     found[point] += hits
         return found
 
-    def unhit_sites(self) -> dict[int, list[Site]]:
+    def unhit_sites(self) -> dict[int, list[FileSite]]:
         """For each attach point with several sites those for which the kernel has counted no hit; {} where its list
         cannot be had. The list counts hits of others' probes there too, so what is told was surely not hit.
         """
@@ -87,14 +87,14 @@ class EventHits:
         listed = self._definitions.hits() if wanted else None
         if listed is None:
             return {}
-        found: dict[int, list[Site]] = {}
+        found: dict[int, list[FileSite]] = {}
         sites = [0] * self._count
         for _, event in self._events:
             for place, hits in zip(event.places, listed.get(event.name, ()), strict=False):
                 for point in place.points:
                     sites[point] += 1
                     if not hits:
-                        found.setdefault(point, []).append(place.site)
+                        found.setdefault(point, []).append(place.file)
         return {point: unhit for point, unhit in found.items() if sites[point] > 1}
 
     def is_sampled(self, point: int) -> bool:

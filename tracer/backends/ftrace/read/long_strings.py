@@ -102,7 +102,7 @@ def _beside(event: Event, number: int) -> Iterator[Beside]:
         alike: dict[object, tuple[Text, list[Place]]] = {}
         for place in event.places:
             text = texts[place.branch].get(fetch)
-            padding = padding_of(place.site, text.need + 2) if text is not None and text.need <= _MOST_WANTED else ()
+            padding = padding_of(place.file, text.need + 2) if text is not None and text.need <= _MOST_WANTED else ()
             if text is None or not padding:
                 continue
             shown = [*tested, *([text.base.fetch] if isinstance(text.base, Number) else [])]

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from tracer.errors import TracerError
 from tracer.kernel.uprobe_events.model import Fetch
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.structures import PF_X
 
@@ -17,7 +17,7 @@ _SEARCHED = 4 << 20
 _SHORTEST = 16
 
 
-def padding_of(site: Site, wanted: int) -> tuple[Fetch, ...]:
+def padding_of(site: FileSite, wanted: int) -> tuple[Fetch, ...]:
     """Fetch arguments that are so many bytes together with their NULs; none where there are not."""
     found = _unbroken(site.path, site.offset, wanted)
     if found is None or (many := -(-wanted // (found[1] + 1))) > _MOST:

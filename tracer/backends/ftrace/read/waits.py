@@ -166,4 +166,5 @@ def _points(events: Sequence[Event]) -> list[int]:
 
 
 def _places(event: Event) -> set[tuple[int, int]]:
-    return {(place.site.identity.inode, place.site.offset) for place in event.places}
+    places = event.places if event.is_defined else ()
+    return {(place.file.identity.inode, place.file.offset) for place in places}

@@ -11,6 +11,7 @@ from tracer.lang.fold import string
 from tracer.lang.types import BOOL, INT64, UINT64, FloatType, IntType, PointerType, StringType, Type, operations
 from tracer.lang.types.combine import NOTED
 from tracer.probes.arch import native
+from tracer.probes.site import in_files
 
 if TYPE_CHECKING:
     from tracer.lang.scope.context import Context
@@ -22,14 +23,13 @@ RETURN_HINT = "keep it from a uprobe on the same function: @a[tid] = arg0; the v
 
 
 def _probe(context: Context) -> Type:
-    kind = context.unit.kind
-    points = [kind.called(point.text, point.period_ns) or point.kind for point in context.unit.points]
-    names = [site.probe for site in context.unit.sites] or points
+    names = [site.probe for site in context.unit.sites] or [point.kind for point in context.unit.points]
     return StringType(max(len(text.encode("utf-8", "surrogateescape")) for text in names) + 1)
 
 
 def _function(context: Context) -> Type:
-    return StringType(max((len(site.function.encode()) for site in context.unit.sites), default=63) + 1)
+    sites = context.unit.sites if context.unit.kind.at_hits else ()
+    return StringType(max((len(site.function.encode()) for site in sites), default=63) + 1)
 
 
 def argument(context: Context, name: str, index: int, span: Span) -> typed.Expr | None:
@@ -70,7 +70,7 @@ def _argument_type(context: Context, name: str, index: int, span: Span) -> IntTy
 
 def check_result(context: Context, span: Span) -> None:
     """Refuses `retval` of functions that return nothing; warns where only some of the clause's do."""
-    sites = {site.probe: site for site in context.unit.sites}
+    sites = {site.probe: site for site in in_files(context.unit.sites)}
     if context.types.outside is None or not context.final or len(sites) > _FEW:
         return
     outside = context.types.outside()
@@ -96,15 +96,14 @@ def _no_argument(context: Context, name: str, count: int, span: Span) -> None:
 def _text(ctx: Lowering[V], node: typed.Builtin) -> V:
     if ctx.clause.kind.at_hits:
         return ctx.site_text(node.name, node.type)
-    clause = ctx.clause
-    text = clause.kind.called(clause.names[0], clause.period_ns) if node.name == "probe" and clause.names else ""
+    text = ctx.clause.sites[0].probe if node.name == "probe" and ctx.clause.sites else ""
     return ctx.constant(text.encode("utf-8", "surrogateescape"), node.type)
 
 
 def _probe_type(ctx: Lowering[V], node: typed.Builtin) -> V:
     """The part of the probe's name before the first colon."""
     kinds = tuple(dict.fromkeys(site.kind for site in ctx.clause.sites))
-    if not kinds:
+    if not kinds or not ctx.clause.kind.at_hits:
         return ctx.constant(ctx.clause.kind.type.encode(), node.type)
     whole = ctx.site_text("probe", StringType(max(len(site.probe.encode()) for site in ctx.clause.sites) + 1))
     chosen = ctx.constant(kinds[-1].encode(), node.type)
@@ -154,7 +153,7 @@ def _read_register(ctx: Lowering[V], call: typed.Call) -> V:
 def _variable(call: Call) -> typed.Expr | None:
     """The load bias comes with the hit: the probe's own address is what the instruction pointer holds less it."""
     context, (name,) = call.context, call.args
-    sites, arch = context.unit.sites, native()
+    sites, arch = in_files(context.unit.sites), native()
     inside = [site for site in sites if not site.is_return_probe]  # there the instruction pointer is the caller's
     if not inside or len(inside) < len(sites) or arch is None or context.types.outside is None:
         where = "when the function returns" if sites else "without a probe that is there"

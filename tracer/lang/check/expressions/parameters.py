@@ -14,7 +14,7 @@ from tracer.lang.types import UINT64, IntType, PointerType, StructType, TupleTyp
 from tracer.lang.types.combine import a_type
 from tracer.lang.types.outside import Parameter
 from tracer.probes.registry import kind_of
-from tracer.probes.site import STACK_POINTER
+from tracer.probes.site import STACK_POINTER, in_files
 
 _NUMBERED = "arg0, arg1, … are there without debug information"
 
@@ -60,9 +60,9 @@ def part(ctx: Context, node: ast.Field) -> typed.Expr | None:
         at = at.operand
     if len(path) < 2 or not isinstance(at, ast.Name) or at.name != "args":
         return None
-    if ctx.types.outside is None or not ctx.unit.sites:
+    if ctx.types.outside is None or not in_files(ctx.unit.sites):
         return None
-    known = ctx.types.outside().parameters(ctx.unit.sites[0])
+    known = ctx.types.outside().parameters(in_files(ctx.unit.sites)[0])
     found = next((each for each in known if each.name == path[0].name), None) if isinstance(known, tuple) else None
     if found is None or found.type is None or not (found.reason and found.pieces):
         return None
@@ -93,7 +93,7 @@ def _parameters(ctx: Context, span: Span) -> tuple[Parameter, ...] | None:
     if unit.returns_only:
         ctx.error("args is not known when the function returns", span, RETURN_HINT.replace("arg0", "args.name"))
         return None
-    sites = [site for site in unit.sites if kind_of(site).enters]
+    sites = [site for site in in_files(unit.sites) if kind_of(site).enters]
     if not sites or len(sites) < len(unit.sites) or ctx.types.outside is None:
         where = "is known only where a function is entered" if unit.sites else "needs a function, and there is none"
         ctx.error(f"args {where}", span, "args is for uprobes; a USDT probe has arg0, arg1, …")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tracer.lang.types import IntType, PointerType, Type, memory_size
 from tracer.lang.types.outside import Parameter
 from tracer.probes.arch import ARCHES
-from tracer.probes.site import Site
+from tracer.probes.site import FileSite
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, Place
 from tracer.resolve.dwarf.calls.passing import passing_of
@@ -29,7 +29,7 @@ _GO_CHECK = 256
 """Bytes of a Go function that check its stack. While they run the arguments stay where they are."""
 
 
-def parameters_at(entries: Entries, site: Site, file: str) -> tuple[Parameter, ...] | str | None:
+def parameters_at(entries: Entries, site: FileSite, file: str) -> tuple[Parameter, ...] | str | None:
     """The parameters of the function at a site, or why they are not known there; None where no debug information tells
     of the function. `file` is the name by which types remember where they stand.
     """

@@ -8,15 +8,14 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 
-from tracer.backends.bcc.attach.main_thread import EXECED, MainThread
+from tracer.backends.bcc.attach.processes.main_thread import EXECED, MainThread
 from tracer.errors import TracerError
 from tracer.host.stat import ENDED, EXITING, facts_of, has_others
 from tracer.kernel.bpf import NOTHING, link_uprobes, program_load
-from tracer.kernel.trials.instructions import Spot, place_of
 from tracer.kernel.workers.watcher import Gone, Watcher
 from tracer.plan.model import Plan
 from tracer.plan.points import points
-from tracer.probes.site import FileIdentity, Site
+from tracer.probes.site import FileIdentity, FileSite, Spot
 from tracer.resolve.files.identity import open_verified
 
 SITES_A_LINK = 65536
@@ -105,7 +104,7 @@ class Anchors:
             try:
                 for number, point in enumerate(points(self._plan)):
                     if number in held:
-                        fresh += [(link, number) for link in self._linked(point.sites, program, pid)]
+                        fresh += [(link, number) for link in self._linked(point.places, program, pid)]
             finally:
                 os.close(program)
         except (OSError, TracerError) as error:
@@ -124,10 +123,10 @@ class Anchors:
             f" probed: {reason}"
         )
 
-    def _linked(self, sites: Sequence[Site], program: int, pid: int | None) -> Iterator[int]:
+    def _linked(self, sites: Sequence[FileSite], program: int, pid: int | None) -> Iterator[int]:
         places: dict[tuple[str, FileIdentity], dict[int, int]] = {}
         for site in sites:
-            if place_of(site) not in self._left_out:
+            if site.spot not in self._left_out:
                 found = places.setdefault((site.path, site.identity), {})
                 found[site.offset] = site.semaphore or found.get(site.offset, 0)
         for (path, identity), semaphores in places.items():

@@ -1,0 +1,103 @@
+"""What differs by the sort of sites, where BPF programs are attached: an attacher for each kind of probe says it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from tracer.backends.bcc.codegen.function import Context
+from tracer.dataclass import NamedTuple, dataclass
+from tracer.errors import TracerError
+from tracer.kernel.workers.watcher import Watcher
+from tracer.plan.model import Plan, ProbePlan
+from tracer.probes.site import FileSite, Site, Spot
+
+if TYPE_CHECKING:
+    from tracer.kernel.trials.hit_cost import Cost, HitCosts
+
+Marked = tuple[Site, int]
+"""A site, and the cookie by which its program knows it."""
+
+Held = tuple[int, int, int]
+"""A link or event, the number of its attach point, and how many sites it has."""
+
+
+class Job(NamedTuple):
+    """A clause, one of its programs, the number of the attach point, and the sites where it runs, of one sort."""
+
+    probe: ProbePlan
+    program: int
+    point: int
+    sites: list[Marked]
+
+
+@dataclass(slots=True)
+class Attaching:
+    """One session that attaches. `pids`: each has links or events of its own; () for one of each for all. `held` gets
+    what is attached.
+    """
+
+    plan: Plan
+    pids: Sequence[int]
+    multi: bool
+    watcher: Watcher
+    held: list[Held]
+    stop: Callable[[], bool]
+
+
+class Work(Protocol):
+    """The work of an attacher in one session. `left_out` are the places that the kernel does not probe: some from the
+    beginning, some once all is attached.
+    """
+
+    left_out: dict[Spot, FileSite]
+
+    def plan_jobs(self, jobs: Sequence[Job]) -> None:
+        """Takes all jobs that are this attacher's, before the first is attached."""
+
+    def attach(self, job: Job) -> None:
+        """Attaches one of them. Raises `TracerError`, `Refused`, and `Stopped` once the session's `stop` says so."""
+
+    def attached(self) -> None:
+        """All jobs of all attachers are attached."""
+
+    def end(self) -> None:
+        """Lets go of what is needed only to attach; called in any case."""
+
+    def close(self) -> None:
+        """Undoes what closing what is `held` does not; called when that is closed."""
+
+
+class Attacher(Protocol):
+    """What the programs of some kinds of probes are and how they are attached.
+
+    Where its programs run at the hits of all processes, whichever are traced, they test whose hit it is
+    (`Plan.shared`).
+    """
+
+    @property
+    def context(self) -> Context:
+        """What its C functions are given."""
+
+    def load(self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int]) -> int:
+        """The descriptor of a program; see `bpf.program_load`."""
+
+    def begin(self, attaching: Attaching) -> Work:
+        """Before the first job of a session. Raises as `Work.attach`."""
+
+    def cost(self, sites: Sequence[Site], costs: HitCosts) -> Cost | None:
+        """What a hit costs; None while that is being measured."""
+
+
+class Refused(Exception):
+    """The kernel does not attach to some sites: its error, and these."""
+
+    def under(self, probe: ProbePlan, plan: Plan) -> TracerError:
+        """The error under the attach points of the clause."""
+        from tracer.backends.bcc.attach.refused import under
+
+        return under(probe, plan, *self.args)
+
+
+Programs = Mapping[tuple[int, int], int]
+"""The descriptors of programs by the variant and the number of the attach point."""

@@ -1,0 +1,29 @@
+"""The attacher of each kind of probe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tracer.backends.bcc.attach.model import Attacher
+from tracer.backends.bcc.attach.uprobe import IN_FILES
+from tracer.backends.bcc.codegen.function import Context
+from tracer.plan.model import Variant
+from tracer.probes.site import Site
+from tracer.probes.uprobe import UPROBE, URETPROBE
+from tracer.probes.usdt import USDT
+
+ATTACHERS: Final[dict[str, Attacher]] = {
+    place: IN_FILES for kind in (USDT, UPROBE, URETPROBE) for place in kind.places
+}
+"""By what `Site.kind` says."""
+
+
+def attacher_of(sites: Sequence[Site]) -> Attacher:
+    """The attacher of sites, which are of one sort."""
+    return ATTACHERS[sites[0].kind]
+
+
+def context_of(variant: Variant) -> Context:
+    """What the C function of a variant is given."""
+    return attacher_of(variant.sites).context

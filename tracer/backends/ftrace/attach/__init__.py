@@ -1,0 +1,1 @@
+"""What differs by kind of probe where trace events are defined and read: an attacher for each kind."""

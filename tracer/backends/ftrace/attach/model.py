@@ -1,0 +1,48 @@
+"""What an attacher says: how the sites of some kinds of probes become trace events, and what such an event carries."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from tracer.kernel.uprobe_events.model import Fetch
+from tracer.probes.site import Operand, Site
+
+if TYPE_CHECKING:
+    from tracer.kernel.trials.hit_cost import Cost, HitCosts
+
+
+class NotExpressible(Exception):
+    """Why no fetch argument can read a value; `check` refuses what it knows, this the rest."""
+
+
+class Attacher(Protocol):
+    """The attacher of some kinds of probes.
+
+    `triggers`: their events can have hist triggers. `thread_name` is the fetch argument that is the thread's name, None
+    where an event does not carry it.
+    """
+
+    triggers: bool
+    thread_name: Fetch | None
+
+    def group(self, site: Site) -> Hashable:
+        """The same for sites that can be places of one trace event."""
+
+    def own(self, site: Site) -> tuple[str, str] | None:
+        """The system and name of the event where the kernel has it; None where it is to be defined."""
+
+    def fields(self, site: Site) -> Sequence[Fetch]:
+        """What an event at the site carries whatever is asked for, in the order of its layout."""
+
+    def returned(self, site: Site, register: str) -> str:
+        """The place of a return value, which at a return is in the `register`."""
+
+    def place(self, operand: Operand, index: int) -> str:
+        """The place of `argN`. Raises `NotExpressible`."""
+
+    def fetch(self, place: str, type: str) -> Fetch:
+        """The fetch argument for a place."""
+
+    def cost(self, sites: Sequence[Site], costs: HitCosts, sample_type: int) -> Cost | None:
+        """What a hit costs; None while that is being measured."""

@@ -1,0 +1,52 @@
+"""Places in files on the ftrace backend: USDT probes, functions, lines and returns of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from tracer.backends.ftrace.attach.model import NotExpressible
+from tracer.kernel.uprobe_events.model import Fetch
+from tracer.probes.site import FileSite, Global, GlobalPointer, Mem, Operand, Reg, Site
+
+if TYPE_CHECKING:
+    from tracer.kernel.trials.hit_cost import Cost, HitCosts
+
+
+class _InFiles:
+    """See `attach.model.Attacher`."""
+
+    triggers = True
+    thread_name: Fetch | None = Fetch("$comm", "string")
+
+    def group(self, site: Site) -> Hashable:
+        return cast(FileSite, site).is_return_probe
+
+    def own(self, site: Site) -> tuple[str, str] | None:
+        return None
+
+    def fields(self, site: Site) -> Sequence[Fetch]:
+        return ()
+
+    def returned(self, site: Site, register: str) -> str:
+        return "$retval" if cast(FileSite, site).is_return_probe else register
+
+    def place(self, operand: Operand, index: int) -> str:
+        match operand:
+            case Reg(name):
+                return f"%{name}"
+            case Mem(base=str(base), disp=disp, index=None):
+                return f"{disp:+d}(%{base})"
+            case Global(fetch_offset=offset, index=None) | GlobalPointer(slot=Global(fetch_offset=offset, index=None)):
+                return f"@+{offset}"
+            case _:
+                raise NotExpressible(f"arg{index} is at a computed address")
+
+    def fetch(self, place: str, type: str) -> Fetch:
+        return Fetch(place, type)
+
+    def cost(self, sites: Sequence[Site], costs: HitCosts, sample_type: int) -> Cost | None:
+        return costs.of(cast("Sequence[FileSite]", sites), sample_type)
+
+
+IN_FILES = _InFiles()
