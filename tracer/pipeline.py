@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
@@ -82,7 +82,12 @@ def plan(
         from tracer.resolve.functions.unused_results import unused
         from tracer.resolve.symbols.demangle import demangler
 
-        return DebugInfo((site for own in sites.values() for site in own), demangler, unused)
+        def places() -> Any:
+            from tracer.resolve.variables import places
+
+            return places
+
+        return DebugInfo((site for own in sites.values() for site in own), demangler, unused, places)
 
     if any(sites.values()):
         tree = replace(tree, types=replace(tree.types, outside=outside))
