@@ -227,8 +227,9 @@ class _File:
         """The variables in scope at a site, or why they are not known."""
         found: tuple[Local, ...] | None
         try:
+            about = f"{site.address} {site.line}"
             found = self._answer(
-                "variables", site.address, lambda entries: finder().variables_at(self.path, entries, site, self.key)
+                "variables", about, lambda entries: finder().variables_at(self.path, entries, site, self.key)
             )
         except TracerError as error:
             return error.message
@@ -237,7 +238,7 @@ class _File:
     def readable(self, site: Site, name: str, finder: Callable[[], Finder]) -> Lines:
         """Where a variable can be read that cannot at a site."""
         found: Lines | None
-        about = f"{site.address} {name}"
+        about = f"{site.address} {site.line} {name}"
         found = self._answer(
             "readable", about, lambda entries: finder().readable_lines(self.path, entries, site, self.key, name)
         )

@@ -75,6 +75,12 @@ class FrameAt:
             raise Refused("nothing says where the frame is")
         return value_of(found, self._around(address))
 
+    def registers(self, address: int) -> set[Tree]:
+        """The stack pointer, and the register that holds the frame at an address."""
+        rule = self.rule(address)
+        own = None if rule is None or rule.expression is not None else self._name(rule.register)
+        return {("reg", "sp"), ("reg", own)}
+
     def slot(self, address: int, offset: int) -> int | None:
         """What lies that far from the frame's base, as a distance from the CFA; None where that is not known."""
         expression = self._base

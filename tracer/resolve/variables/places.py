@@ -13,15 +13,16 @@ from contextlib import closing
 from functools import cached_property
 
 from tracer.dataclass import replace
-from tracer.lang.types import PointerType, Type, is_block, memory_size
+from tracer.lang.types import IntType, PointerType, Type, is_block, memory_size
 from tracer.lang.types.outside import Lines, Local, Parameter, Piece, Tree
 from tracer.probes.arch import ARCHES
 from tracer.probes.site import Site
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.parameters import parameters_at
-from tracer.resolve.dwarf.functions import attribute, function_at, name_of, origins
+from tracer.resolve.dwarf.functions import attribute, function_at, name_of, origin, origins
 from tracer.resolve.dwarf.inline_frames import line_table
 from tracer.resolve.dwarf.lines.line_table import LineTable, Row
+from tracer.resolve.dwarf.scopes import scope
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.entries import Entries
 from tracer.resolve.dwarf.units.ranges import code_of, location_at
@@ -36,6 +37,8 @@ from tracer.resolve.variables.frames import FrameAt, frame_offset
 from tracer.resolve.variables.scopes import Found, scopes_at, variables_in
 
 NO_FUNCTION = "no debug information tells of the function"
+_ADDRESS = "debug information gives an address of the stack for its value"
+_OF_OTHER = "nothing is said about the variables of"
 _NOT_YET, _LATER = "not yet there", "not yet there: it is declared later in its block"
 
 
@@ -82,8 +85,15 @@ class _Places:
             return ()
         return tuple(row for start, end in sorted(code_of(self.function)) for row in self._table.rows(start, end))
 
-    def _row(self, address: int) -> Row | None:
-        at = bisect_right(self.rows, address, key=lambda row: row.address) - 1
+    def _row(self, site: Site) -> Row | None:
+        """The row of a site: of several lines that begin there, that of the line that is meant."""
+        at = bisect_right(self.rows, site.address, key=lambda row: row.address) - 1
+        here = self.rows[at].address if at >= 0 else 0
+        for row in self.rows[: at + 1][::-1]:
+            if row.address != here:
+                break
+            if row.line == site.line:
+                return row
         return self.rows[at] if at >= 0 else None
 
     # --- variables
@@ -91,6 +101,12 @@ class _Places:
     def at(self, site: Site) -> tuple[Local, ...]:
         address = site.address
         scopes = scopes_at(self.function, address)
+        if site.line and (other := self._owner(scopes, site)):
+            return tuple(
+                Local(name_of(each.entry), types.spelling(attribute(each.entry, dw.TYPE)), reason=f"{_OF_OTHER} {other}",
+                      parameter=each.entry.tag == dw.PARAMETER, function=each.function, level=each.level)
+                for each in variables_in(scopes)
+            )  # fmt: skip
         seen: set[str] = set()
         found: list[Local] = []
         for each in variables_in(scopes):
@@ -105,6 +121,29 @@ class _Places:
         return tuple(
             replace(each, hidden=True) if each.reason == _LATER and each.name in named else each for each in found
         )
+
+    def _owner(self, scopes: list[Entry], site: Site) -> str:
+        """The name of the inlined function that the line at an address is of, where its copy is not said to begin
+        there: names mean those of the function around. "" where that is not so.
+        """
+        row = self._row(site)
+        if row is None or not row.line:
+            return ""
+        around = [origin(each) for each in scopes if each.tag != dw.LEXICAL_BLOCK]
+        inside = {each.id: each for each in map(origin, self._inlined)}
+        texts = {
+            each.id: each for each in (*inside.values(), *around)
+            if self._is_of_file(each, row) and (each.number(dw.DECL_LINE) or 0) <= row.line
+        }  # fmt: skip
+        last = max(texts.values(), key=lambda each: each.number(dw.DECL_LINE) or 0, default=None)
+        if last is None or last.id in {each.id for each in around} or name_of(around[-1]) in scope(last):
+            return ""
+        return name_of(last)
+
+    @cached_property
+    def _inlined(self) -> list[Entry]:
+        unit = self.function.unit
+        return [unit.entry(at) for at, _, each in unit.walk(start=self.function.at) if each.tag == dw.INLINED]
 
     def _local(self, found: Found, site: Site) -> Local:
         entry = found.entry
@@ -124,7 +163,10 @@ class _Places:
         target = type.target if isinstance(type, PointerType) and refers else None
         local = replace(local, type=target or type, reference=target is not None)
         try:
-            return replace(local, pieces=self._pieces(entry, line, size, site, found.scope is self.function))
+            pieces = self._pieces(entry, line, size, site, found.scope is self.function)
+            if isinstance(local.type, IntType) and not isinstance(type, PointerType):
+                self._check_no_address(pieces, site.address)
+            return replace(local, pieces=pieces)
         except Refused as error:
             early = error.reason in (_NOT_YET, _LATER)
             return replace(local, reason=error.reason, pieces=error.known, early=early)
@@ -133,11 +175,11 @@ class _Places:
         """Where a variable is. `own`: the function itself declares it at its top."""
         own = own and entry.tag == dw.PARAMETER
         address = site.address
-        if own and address == self.frame.start:
-            return self._as_passed(entry, site)
         for each in origins(entry):
             if dw.CONST_VALUE in each:
                 return _constant(each, size)
+        if own and address == self.frame.start:
+            return self._as_passed(entry, site)
         stated = next((each for each in origins(entry) if dw.LOCATION in each), None)
         expression = b"" if stated is None else location_at(stated, address) or b""
         if stated is None or not expression:
@@ -146,10 +188,21 @@ class _Places:
             address, self.elf.machine, stated.unit, lambda: self.frame.base(address), lambda: self.frame.cfa(address)
         )
         if stated.block(dw.LOCATION) is not None:  # one place for all the function
-            self._check_there(entry, expression, line, size, address)
+            self._check_there(entry, expression, line, site)
             if own and (offset := frame_offset(expression)) is not None and not self._is_moved(offset, size, address):
                 return self._as_passed(entry, site)
         return pieces_of(expression, around, size)
+
+    def _check_no_address(self, pieces: tuple[Piece, ...], address: int) -> None:
+        """Refuses an address in the frame as the value of a number: LLVM forgets to say that what it has spilled has to
+        be read there (seen in clang 14 at -O1, of what is converted).
+        """
+        for piece in pieces:
+            tree = piece.tree
+            while tree[0] == "cast":
+                tree = tree[3]
+            if not piece.memory and tree[0] == "+" and tree[1] in self.frame.registers(address):
+                raise Refused(_ADDRESS)
 
     # --- what is in the frame
 
@@ -166,8 +219,9 @@ class _Places:
                 return address > last
         return address >= self.frame.body > self.frame.start
 
-    def _check_there(self, entry: Entry, expression: bytes, line: int, size: int, address: int) -> None:
+    def _check_there(self, entry: Entry, expression: bytes, line: int, site: Site) -> None:
         """Refuses what its function has not come to, of what has one place in the frame."""
+        address = site.address
         offset = frame_offset(expression)
         if offset is None and expression[:1] != b"\x91":
             return
@@ -179,7 +233,7 @@ class _Places:
         in_first = any(start <= address < end for start, end in self.frame.ranges if start == self.frame.start)
         if in_first and (address < self.frame.body or address == self.frame.start):
             raise Refused(_NOT_YET)
-        row = self._row(address)
+        row = self._row(site)
         if row is None or not line or not self._is_of_file(entry, row):
             return
         if row.line < line:
@@ -236,13 +290,13 @@ class _Places:
 
     def lines(self, site: Site, name: str) -> Lines:
         """See `readable_lines`."""
-        row = self._row(site.address)
+        row = self._row(site)
         here = row.line if row is not None else 0
         path = (row.path or "") if row is not None else ""
         good: dict[int, bool] = {}
         for each in self.rows:
             if each.is_stmt and each.line and each.path == path and good.get(each.line, True):
-                found = self.at(replace(site, address=each.address))
+                found = self.at(replace(site, address=each.address, probe=f"uprobe::{path}:{each.line}"))
                 local = next((one for one in found if one.name == name and not one.hidden), None)
                 good[each.line] = local is not None and not local.reason
         lines = [line for line, all_good in good.items() if all_good and line != here]
