@@ -9,16 +9,21 @@ environment tells what to do: VARIABLES_JOB is JSON with `path`, `args`, `addres
 from __future__ import annotations
 
 import json
+import operator
 import os
+import re
+import struct
 import sys
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 JOB = json.loads(os.environ["VARIABLES_JOB"])
 sys.path[:0] = JOB["packages"]
 
-import gdb  # noqa: E402
+gdb: Any = __import__("gdb")
 
-from tracer.lang.types import ArrayType, FloatType, IntType, StructType, memory_size  # noqa: E402
+from tracer.lang.types import ArrayType, StructType, memory_size  # noqa: E402
 from tracer.probes.site import FileIdentity, Site  # noqa: E402
 from tracer.resolve.dwarf.functions import function_at  # noqa: E402
 from tracer.resolve.dwarf.units.debug_entries import entries_of  # noqa: E402
@@ -41,28 +46,29 @@ def evaluate(tree: Any, frame: Any, here: int) -> int:
     if kind == "reg":
         return int(frame.read_register(NAMES.get(tree[1], tree[1]))) & MASK
     if kind == "const":
-        return tree[1] & MASK
+        return int(tree[1]) & MASK
     if kind == "here":
-        return (here + tree[1]) & MASK
+        return (here + int(tree[1])) & MASK
     if kind == "read":
         return int.from_bytes(memory(evaluate(tree[2], frame, here), tree[1]), "little")
     if kind == "cast":
         value = evaluate(tree[3], frame, here) & ((1 << tree[1]) - 1)
-        return (value - (1 << tree[1]) if tree[2] and value >> (tree[1] - 1) else value) & MASK
+        return int(value - (1 << tree[1]) if tree[2] and value >> (tree[1] - 1) else value) & MASK
+    found: Any
     left, right = evaluate(tree[1], frame, here), evaluate(tree[2], frame, here)
     if kind[-1] == "s" or kind == ">>s":
         kind = kind[:-1]
         left, right = (each - (1 << 64) if each >> 63 else each for each in (left, right))
     found = {
-        "+": lambda: left + right, "-": lambda: left - right, "*": lambda: left * right, "&": lambda: left & right,
-        "|": lambda: left | right, "^": lambda: left ^ right, "<<": lambda: left << right, ">>": lambda: left >> right,
-        "==": lambda: left == right, "!=": lambda: left != right, "<": lambda: left < right, ">": lambda: left > right,
-        "<=": lambda: left <= right, ">=": lambda: left >= right,
-    }[kind]()  # fmt: skip
+        "+": operator.add, "-": operator.sub, "*": operator.mul, "&": operator.and_, "|": operator.or_,
+        "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift, "==": operator.eq, "!=": operator.ne,
+        "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
+    }[kind](left, right)  # fmt: skip
     return int(found) & MASK
 
 
 def memory(address: int, size: int) -> bytes:
+    """Bytes of the stopped program."""
     try:
         return bytes(gdb.selected_inferior().read_memory(address, size))
     except gdb.error:
@@ -79,7 +85,7 @@ def content(local: Any, size: int, frame: Any, here: int) -> bytes:
     return bytes(found[:size])
 
 
-def scalars(value: Any, at: int = 0):
+def scalars(value: Any, at: int = 0) -> Iterator[tuple[int, int, bytes]]:
     """The numbers in one of gdb's values: the byte where each begins, its size, the number's bytes."""
     type = value.type.strip_typedefs()
     code = type.code
@@ -95,8 +101,6 @@ def scalars(value: Any, at: int = 0):
         for index in range(low, min(high, low + 15) + 1):
             yield from scalars(value[index], at + (index - low) * type.target().sizeof)
     elif code == gdb.TYPE_CODE_FLT:
-        import struct
-
         if type.sizeof in (4, 8):
             yield at, type.sizeof, struct.pack("<f" if type.sizeof == 4 else "<d", float(value))
     elif code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
@@ -105,7 +109,7 @@ def scalars(value: Any, at: int = 0):
         yield at, type.sizeof, (int(value) & ((1 << (8 * type.sizeof)) - 1)).to_bytes(type.sizeof, "little")
 
 
-def symbols(frame: Any):
+def symbols(frame: Any) -> Iterator[Any]:
     """The variables in scope as gdb has them, the innermost first, those of the unit left out."""
     try:
         block = frame.block()
@@ -113,7 +117,7 @@ def symbols(frame: Any):
         return
     while block is not None and not block.is_global and not block.is_static:
         for symbol in block:
-            if symbol.is_variable or symbol.is_argument:
+            if (symbol.is_variable or symbol.is_argument) and symbol.addr_class != gdb.SYMBOL_LOC_LABEL:
                 yield symbol
         own = physical(frame).function()
         if block.function is not None and own is not None and block.function.name == own.name:
@@ -133,20 +137,19 @@ STARTS: set[int] = set()
 """The first instructions of functions. Only tracer knows that nothing is in the frame there."""
 
 
-def compare(frame: Any, locals_: Any, here: int, where: str) -> None:
-    left = list(locals_)
+def compare(frame: Any, variables: Any, here: int, where: str) -> None:
+    """Writes what became of each variable that gdb has in scope."""
     for symbol in symbols(frame):
-        found = next((each for each in left if each.name == symbol.name and each.line in (symbol.line, 0)), None)
+        found = next((each for each in variables if each.name == symbol.name and each.line in (symbol.line, 0)), None)
         if found is None:
             OUT({"where": where, "name": symbol.name, "result": "unknown to tracer"})
             continue
-        left.remove(found)
         report = {"where": where, "name": found.name, "type": found.text, "reason": found.reason}
         try:
             value = symbol.value(frame)
             if value.is_optimized_out:
                 raise gdb.error("optimized out")
-            numbers = [each for each, _ in zip(scalars(value), range(_MOST_SCALARS))]
+            numbers = list(islice(scalars(value), _MOST_SCALARS))
         except (gdb.error, RuntimeError, OverflowError, TypeError, NotImplementedError) as error:
             report["gdb"] = str(error)[:80]
             report["result"] = "neither" if found.reason else "gdb does not read it"
@@ -163,7 +166,11 @@ def compare(frame: Any, locals_: Any, here: int, where: str) -> None:
             report["result"] = "gdb reads memory that tracer does not find"
             OUT(report)
             continue
-        wrong = [(at, part.hex(), own[at : at + size].hex()) for at, size, part in numbers if own[at : at + size] != part and at + size <= len(own)]
+        wrong = [
+            (at, part.hex(), own[at : at + size].hex())
+            for at, size, part in numbers
+            if own[at : at + size] != part and at + size <= len(own)
+        ]
         early = bool(wrong) and here - BIAS[0] in STARTS
         report["result"] = "gdb reads too early" if early else "differs" if wrong else "equal"
         if wrong:
@@ -174,10 +181,8 @@ def compare(frame: Any, locals_: Any, here: int, where: str) -> None:
 
 def named(local: Any, text: str, own: bytes, frame: Any) -> int | None:
     """The number that `a`, `s.second`, `q->first` or `t[3]` is in the bytes of a variable."""
-    import re
-
     type = local.type
-    name, *path = re.findall(r"\w+|->", text)
+    _, *path = re.findall(r"\w+|->", text)
     at = 0
     for each in path:
         if each == "->":
@@ -214,39 +219,51 @@ def truth(stops: list[Any]) -> None:
         if done >= len(log) or log[done][0] != line:
             OUT({"where": line, "result": "not comparable"})
             continue
-        for name, (own, reason, pieces), true in zip(JOB["names"][str(line)], values, log[done][1], strict=True):
+        for name, (own, reason, pieces, gdbs), true in zip(JOB["names"][str(line)], values, log[done][1], strict=True):
             if reason:
                 OUT({"where": line, "name": name, "reason": reason, "result": "refused"})
                 continue
             cut = true & MASK
             same = own is not None and (own & MASK) == cut
-            OUT({"where": line, "name": name, "reason": "", "result": "equal" if same else "differs", "own": own,
-                 "true": true, "pieces": pieces})  # fmt: skip
+            alike = own is not None and gdbs is not None and (own & MASK) == (gdbs & MASK)
+            result = "equal" if same else "differs, and gdb reads the same" if alike else "differs"
+            OUT({"where": line, "name": name, "reason": "", "result": result, "own": own, "true": true,
+                 "gdb": gdbs, "pieces": pieces})  # fmt: skip
 
 
-def recorded(frame: Any, locals_: Any, here: int, line: int) -> Any:
+def by_gdb(text: str) -> int | None:
+    """The same as gdb reads it."""
+    try:
+        return int(gdb.parse_and_eval(text))
+    except (gdb.error, RuntimeError):
+        return None
+
+
+def recorded(frame: Any, variables: Any, here: int, line: int) -> Any:
     """What tracer reads at a stop of the variables that the line records."""
-    values = []
+    values: list[tuple[int | None, str, str, int | None]] = []
     for text in JOB["names"][str(line)]:
         name = text.partition("[")[0].partition(".")[0].partition("->")[0]
-        local = next((each for each in locals_ if each.name == name and not each.hidden), None)
+        local = next((each for each in variables if each.name == name and not each.hidden), None)
         if local is None:
-            values.append((None, "not in scope", ""))
+            values.append((None, "not in scope", "", None))
             continue
         if local.reason:
-            values.append((None, local.reason, ""))
+            values.append((None, local.reason, "", None))
             continue
         try:
             own = content(local, max(memory_size(local.type), 1), frame, here)
-            values.append((named(local, text, own, frame), "", repr(local.pieces)))
+            values.append((named(local, text, own, frame), "", repr(local.pieces), by_gdb(text)))
         except Unreadable:
-            values.append((None, "", "unreadable memory"))
+            values.append((None, "", "unreadable memory", None))
     return line, int(gdb.parse_and_eval("recorded")), values
 
 
 def main() -> None:
+    """Runs the program from stop to stop."""
     path = os.path.realpath(JOB["path"])
     entries = entries_of(Elf(path), keep=True)
+    assert entries is not None
     identity = FileIdentity(0, 0, 0, 0)
     known = {}
 
@@ -324,7 +341,8 @@ def main() -> None:
 
 with open(JOB["out"], "w") as _file:
 
-    def OUT(report: dict) -> None:  # noqa: N802
+    def OUT(report: dict[str, Any]) -> None:
+        """Writes a line."""
         _file.write(json.dumps(report) + "\n")
 
     try:

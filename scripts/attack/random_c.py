@@ -1,4 +1,4 @@
-"""Random programs of C that record their own variables: nested scopes, loops, shadowing, structs, arrays, inlined copies.
+"""Random programs of C that record their own variables: nested scopes, loops, shadowing, structs, arrays, inlining.
 
 `rec(LINE, …)` stands on a line of its own and is given values of variables in scope, so what it records is what they
 hold where its line begins. `program` returns the text, and by line what is recorded there, in order.
@@ -42,7 +42,8 @@ class _Writer:
         pick = self.random
         one = pick.choice(readable) if readable else str(pick.randrange(50))
         other = pick.choice([*readable, str(pick.randrange(1, 90))])
-        return pick.choice((f"{one} + {other}", f"{one} ^ {other}", f"{one} * 3 - {other}", one, f"({one} & 15) + seed"))
+        forms = ("{0} + {1}", "{0} ^ {1}", "{0} * 3 - {1}", "{0}", "({0} & 15) + seed")
+        return pick.choice(forms).format(one, other)
 
     def readable(self, scopes: list[dict[str, str]]) -> list[str]:
         """Every scalar that a name means here."""

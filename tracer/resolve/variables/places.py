@@ -39,7 +39,7 @@ from tracer.resolve.variables.scopes import Found, scopes_at, variables_in
 NO_FUNCTION = "no debug information tells of the function"
 _ADDRESS = "debug information gives an address of the stack for its value"
 _OF_OTHER = "nothing is said about the variables of"
-_NOT_YET, _LATER = "not yet there", "not yet there: it is declared later in its block"
+_NOT_YET, _LATER = "not yet there", "declared later"
 
 
 def variables_at(path: str, entries: Entries, site: Site, key: str) -> tuple[Local, ...] | str | None:
@@ -102,11 +102,8 @@ class _Places:
         address = site.address
         scopes = scopes_at(self.function, address)
         if site.line and (other := self._owner(scopes, site)):
-            return tuple(
-                Local(name_of(each.entry), types.spelling(attribute(each.entry, dw.TYPE)), reason=f"{_OF_OTHER} {other}",
-                      parameter=each.entry.tag == dw.PARAMETER, function=each.function, level=each.level)
-                for each in variables_in(scopes)
-            )  # fmt: skip
+            known = [self._named(each) for each in variables_in(scopes)]
+            return tuple(replace(each, reason=f"{_OF_OTHER} {other}") for each in known)
         seen: set[str] = set()
         found: list[Local] = []
         for each in variables_in(scopes):
@@ -119,7 +116,8 @@ class _Places:
             found.append(replace(local, hidden=hidden))
         named = {each.name for each in found if each.reason != _LATER and not each.hidden}
         return tuple(
-            replace(each, hidden=True) if each.reason == _LATER and each.name in named else each for each in found
+            replace(each, hidden=each.name in named, reason=_NOT_YET) if each.reason == _LATER else each
+            for each in found
         )
 
     def _owner(self, scopes: list[Entry], site: Site) -> str:
@@ -145,14 +143,18 @@ class _Places:
         unit = self.function.unit
         return [unit.entry(at) for at, _, each in unit.walk(start=self.function.at) if each.tag == dw.INLINED]
 
-    def _local(self, found: Found, site: Site) -> Local:
+    def _named(self, found: Found) -> Local:
+        """All of a variable but its place."""
         entry = found.entry
-        kind = attribute(entry, dw.TYPE)
         line = next((each.number(dw.DECL_LINE) for each in origins(entry) if dw.DECL_LINE in each), 0) or 0
-        local = Local(
-            name_of(entry), types.spelling(kind), parameter=entry.tag == dw.PARAMETER,
+        return Local(
+            name_of(entry), types.spelling(attribute(entry, dw.TYPE)), parameter=entry.tag == dw.PARAMETER,
             function=found.function, level=found.level, line=line,
         )  # fmt: skip
+
+    def _local(self, found: Found, site: Site) -> Local:
+        entry, local = found.entry, self._named(found)
+        kind = attribute(entry, dw.TYPE)
         try:
             type = types.type_of(kind, self.key)
         except types.UnknownType as error:
@@ -163,7 +165,7 @@ class _Places:
         target = type.target if isinstance(type, PointerType) and refers else None
         local = replace(local, type=target or type, reference=target is not None)
         try:
-            pieces = self._pieces(entry, line, size, site, found.scope is self.function)
+            pieces = self._pieces(entry, local.line, size, site, found.scope is self.function)
             if isinstance(local.type, IntType) and not isinstance(type, PointerType):
                 self._check_no_address(pieces, site.address)
             return replace(local, pieces=pieces)
@@ -270,15 +272,19 @@ class _Places:
         if parameter.reason:
             raise Refused(parameter.reason)
         arch, address = ARCHES[self.elf.machine], site.address
+        go = self.function.unit.top.number(dw.LANGUAGE) == dw.GO
+        registers = arch.go_args if go else arch.args
         if parameter.stack is not None:
             whole = plus(self.frame.cfa(address), parameter.stack - arch.stack_arg)
             pieces: tuple[Piece, ...] = (Piece(0, 8 if parameter.indirect else _size(parameter.type), True, whole),)
         else:
             pieces = ()
             for offset, size, index, bit in parameter.pieces:
-                if address != self.frame.start and not self.frame.keeps(arch.args[index], address):
+                if index >= len(registers):
                     raise Refused(_NOT_YET)
-                tree: Tree = ("reg", arch.args[index])
+                if address != self.frame.start and not self.frame.keeps(registers[index], address):
+                    raise Refused(_NOT_YET)
+                tree: Tree = ("reg", registers[index])
                 pieces += (Piece(offset, size, False, (">>", tree, ("const", bit)) if bit else tree),)
         if parameter.indirect:
             (piece,) = pieces
