@@ -202,10 +202,13 @@ def _is_program(name: str) -> bool:
 
 def _line_of(listed: Listed) -> int:
     """The line of source text that a probe is at, else 0."""
-    *_, source, line = ("", *listed.probe.split(":"))
-    if line.isdecimal() and source.isdecimal():
-        line = source
-    return int(line) if line.isdecimal() and listed.kind == "uprobe" and "." in listed.probe.rpartition(":")[0] else 0
+    from tracer.probes.registry import KINDS_OF_SITES
+
+    before, _, line = listed.probe.rpartition(":")
+    if not line.isdecimal() or not KINDS_OF_SITES[listed.kind].source_lines or "." not in before:
+        return 0
+    source, _, number = before.rpartition(":")
+    return int(number if number.isdecimal() and source else line)
 
 
 class Details:
