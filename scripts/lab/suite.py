@@ -132,6 +132,7 @@ def _test(kernel: Kernel, part: str, done: Iterable[str], timeout_s: float) -> O
     image = image_of(kernel)
     environment = {
         "CI": "true",  # a test that cannot run is a failure
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # each takes a while to import
         "PYTHONDONTWRITEBYTECODE": "1",
         "TRACER_TEST_CACHE": str(cache_dir()),
         "TRACER_TEST_LEGS": "/run/vm/legs",
@@ -140,6 +141,7 @@ def _test(kernel: Kernel, part: str, done: Iterable[str], timeout_s: float) -> O
         "XDG_CACHE_HOME": str(_objects(_flags(kernel))),
     }
     options = (
+        *("-p", "pytest_timeout"),
         f"--vm-kernel={kernel.name}",
         f"--vm-part={part}",
         "--vm-results=/run/vm/results",

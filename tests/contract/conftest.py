@@ -90,8 +90,8 @@ def answers(request: pytest.FixtureRequest, warms: Warms) -> Iterator[Answers]:
 
 
 @pytest.fixture(scope="session")
-def here() -> Here:
-    info = json.loads(tracer("info", "--json").out)
+def here(warms: Warms) -> Here:
+    info = json.loads(warms.tracer("info", "--json").out)
     backends = info["backends"].items()
     closed = {name: f"{state['reason']} ({state['remedy']})" for name, state in backends if not state["usable"]}
     return Here(info["features"], closed)
