@@ -7,8 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -16,7 +14,7 @@ from tests.contract.case import Case
 from tests.contract.cases import CASES
 from tests.contract.older import Here
 from tests.harness.cli import Done, tracer
-from tests.harness.legs import BACKENDS
+from tests.harness.legs import BACKENDS, in_formats
 from tests.harness.warm import Warms
 from tests.targets.build import build
 from tests.targets.symbols import function_addresses
@@ -76,13 +74,7 @@ class Answers:
         }
 
     def _run(self, run: Callable[..., Done], case: Case, backend: str, formats: Sequence[str]) -> dict[str, Done]:
-        first, *others = formats
-        with TemporaryDirectory() as folder:
-            files = {format: Path(folder) / format for format in others}
-            also = [word for format, file in files.items() for word in ("--also", f"{format}:{file}")]
-            done = run(*command_line(case, backend, first), *also)
-            printed = {format: file.read_bytes() if file.exists() else b"" for format, file in files.items()}
-            return {first: done, **{name: Done(done.status, out, done.said) for name, out in printed.items()}}
+        return in_formats(formats, lambda *also: run(*command_line(case, backend, formats[0]), *also))
 
     def __call__(self, case: Case, backend: str, format: str) -> Done:
         """How the run of that leg ended."""
