@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("test", help="run the contract, the suite and tests/vm on kernels")
     command.add_argument("kernels", nargs="*", metavar="KERNEL", help="else those that scripts/test runs")
     command.add_argument("--all", action="store_true", help="on all kernels; writes the table of docs/kernels.md")
-    command.add_argument("--quick", action="store_true", help="a third of the cases")
+    command.add_argument("--quick", action="store_true", help="a part of the cases; a smaller one where all ran lately")
     command.add_argument("--again", action="store_true", help="only what the last whole run has not passed")
     commands.add_parser("table", help="write the table of docs/kernels.md from the last whole runs, kernel by kernel")
     return parser

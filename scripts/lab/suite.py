@@ -34,7 +34,10 @@ _PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "tests.vm.plugin", "-p", 
 
 # Under emulation a run of tracer takes seconds, and two machines may have one processor between them.
 _PATIENCE = 10
-_QUICK, _WHOLE = "0/3", "0/1"
+_WHOLE, _THIRD, _SIXTH = "0/1", "0/3", "0/6"
+_RUN_WHOLE = ("nobpf",)
+"""Kernels on which everything has run not long ago (docs/kernels.md): a sixth of it tells what has changed since."""
+
 _TIMEOUT_S = 7200.0
 _COMPLAINTS = 5
 _PRIORITY = os.getpriority(os.PRIO_PROCESS, 0)
@@ -49,7 +52,7 @@ def test_kernels(names: Sequence[str], everything: bool, quick: bool, again: boo
     """
     wanted = [kernel(name) for name in names] or [each for each in KERNELS if everything or each.required]
     outcomes: dict[str, Outcome | NotAvailable] = {}
-    for each, outcome in _outcomes(wanted, _QUICK if quick else _WHOLE, again):
+    for each, outcome in _outcomes(wanted, quick, again):
         outcomes[each.name] = outcome
         print(report(outcome) if isinstance(outcome, Outcome) else f"{each.name}: not available: {outcome}", flush=True)
         if isinstance(outcome, Outcome) and not quick:
@@ -72,7 +75,7 @@ def prepare_kernels(names: Sequence[str]) -> int:
     wanted = [kernel(name) for name in names] or [each for each in KERNELS if each.required]
     for each in wanted:
         image_of(each)
-    _prepare(wanted, _QUICK)
+    _prepare(wanted, True)
     return 0
 
 
@@ -80,13 +83,13 @@ def _is_well(kernel: Kernel, outcome: Outcome | NotAvailable) -> bool:
     return outcome.passed if isinstance(outcome, Outcome) else not kernel.required
 
 
-def _outcomes(kernels: Sequence[Kernel], part: str, again: bool) -> Iterator[tuple[Kernel, Outcome | NotAvailable]]:
+def _outcomes(kernels: Sequence[Kernel], quick: bool, again: bool) -> Iterator[tuple[Kernel, Outcome | NotAvailable]]:
     """In the order in which they end."""
-    _prepare(kernels, part)
+    _prepare(kernels, quick)
     with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
         longest_first = sorted(kernels, key=lambda each: -len(each.backends))
         running = {
-            pool.submit(_outcome, each, part, kept(each.name) if again else None, at > 0): each
+            pool.submit(_outcome, each, _part(each, quick), kept(each.name) if again else None, at > 0): each
             for at, each in enumerate(longest_first)
         }
         try:
@@ -110,11 +113,17 @@ def _outcome(kernel: Kernel, part: str, earlier: Outcome | None, gives_way: bool
         return Outcome(kernel.name, "", (), (str(error),), 0.0)
 
 
-def _prepare(kernels: Sequence[Kernel], part: str) -> None:
+def _part(kernel: Kernel, quick: bool) -> str:
+    """Which of the contract, the suite and the random programs run on a kernel."""
+    return _WHOLE if not quick else _SIXTH if kernel.name in _RUN_WHOLE else _THIRD
+
+
+def _prepare(kernels: Sequence[Kernel], quick: bool) -> None:
     """Makes beforehand what does not depend on the kernel being there."""
     with locked("prepare"):
         _here(sys.executable, "-m", "tests.targets.build")
-        for flags in sorted({_flags(kernel) for kernel in kernels if BCC in kernel.backends}):
+        compiling = [kernel for kernel in kernels if BCC in kernel.backends]
+        for flags, part in sorted({(_flags(kernel), _part(kernel, quick)) for kernel in compiling}):
             words = ["1" if flag else "0" for flag in flags]
             home = _objects(flags)
             home.mkdir(parents=True, exist_ok=True)
@@ -132,6 +141,7 @@ def _test(kernel: Kernel, part: str, done: Iterable[str], timeout_s: float) -> O
     image = image_of(kernel)
     environment = {
         "CI": "true",  # a test that cannot run is a failure
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # each takes a while to import
         "PYTHONDONTWRITEBYTECODE": "1",
         "TRACER_TEST_CACHE": str(cache_dir()),
         "TRACER_TEST_LEGS": "/run/vm/legs",
@@ -140,6 +150,7 @@ def _test(kernel: Kernel, part: str, done: Iterable[str], timeout_s: float) -> O
         "XDG_CACHE_HOME": str(_objects(_flags(kernel))),
     }
     options = (
+        *("-p", "pytest_timeout"),
         f"--vm-kernel={kernel.name}",
         f"--vm-part={part}",
         "--vm-results=/run/vm/results",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -14,7 +14,7 @@ from tests.contract.case import Case
 from tests.contract.cases import CASES
 from tests.contract.older import Here
 from tests.harness.cli import Done, tracer
-from tests.harness.legs import BACKENDS, in_order
+from tests.harness.legs import BACKENDS, in_formats
 from tests.harness.warm import Warms
 from tests.targets.build import build
 from tests.targets.symbols import function_addresses
@@ -51,26 +51,34 @@ def settled(case: Case, out: bytes) -> bytes:
 class Answers:
     """The runs of the selected legs, started about in the order of the tests and kept until they are asked for.
 
-    Those for text are processes of their own, as users have them, on one backend and the other by turns; the rest are
-    forks of interpreters that have imported everything. With TRACER_TEST_WARM=1 all are, which is eight times as fast
-    in an emulated machine.
+    Text and JSON of a case on a backend are of one run, which has two outputs. Where text is the first of them, on one
+    backend and the other by turns, it is a process of its own, as users have it; where JSON is, a fork of an
+    interpreter that has imported everything. With TRACER_TEST_WARM=1 all are, which is eight times as fast in an
+    emulated machine.
     """
 
     def __init__(self, legs: list[Leg], warms: Warms) -> None:
         self._pool = ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1))
         cold = {case.name: BACKENDS[number % len(BACKENDS)] for number, case in enumerate(CASES)}
         only_warm = os.environ.get("TRACER_TEST_WARM") == "1"
-        self._runs: dict[tuple[str, str, str], Future[Done]] = {
-            (case.name, backend, format): self._pool.submit(
-                tracer if format == "text" and backend == cold[case.name] and not only_warm else warms.tracer,
-                *command_line(case, backend, format),
+        wanted: dict[tuple[str, str], tuple[Case, list[str]]] = {}
+        for case, backend, format in legs:
+            wanted.setdefault((case.name, backend), (case, []))[1].append(format)
+        self._runs: dict[tuple[str, str], Future[dict[str, Done]]] = {
+            (name, backend): self._pool.submit(
+                self._run,
+                warms.tracer if only_warm or backend != cold[name] else tracer,
+                *(case, backend, sorted(formats, reverse=backend == cold[name])),
             )
-            for case, backend, format in in_order(legs)
+            for (name, backend), (case, formats) in wanted.items()
         }
+
+    def _run(self, run: Callable[..., Done], case: Case, backend: str, formats: Sequence[str]) -> dict[str, Done]:
+        return in_formats(formats, lambda *also: run(*command_line(case, backend, formats[0]), *also))
 
     def __call__(self, case: Case, backend: str, format: str) -> Done:
         """How the run of that leg ended."""
-        return self._runs[case.name, backend, format].result()
+        return self._runs[case.name, backend].result()[format]
 
     def close(self) -> None:
         """Drops the runs that nobody will ask for."""
@@ -90,8 +98,8 @@ def answers(request: pytest.FixtureRequest, warms: Warms) -> Iterator[Answers]:
 
 
 @pytest.fixture(scope="session")
-def here() -> Here:
-    info = json.loads(tracer("info", "--json").out)
+def here(warms: Warms) -> Here:
+    info = json.loads(warms.tracer("info", "--json").out)
     backends = info["backends"].items()
     closed = {name: f"{state['reason']} ({state['remedy']})" for name, state in backends if not state["usable"]}
     return Here(info["features"], closed)

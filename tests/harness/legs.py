@@ -8,15 +8,13 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from tempfile import TemporaryDirectory
 
+from tests.harness.cli import Done
 from tracer.errors import Source, TracerError
 from tracer.pipeline import plan
 
-_Case = TypeVar("_Case")
-
 BACKENDS = ("bcc", "ftrace")
-_LATER = 10
 
 KNOWN = os.environ.get("TRACER_TEST_LEGS")
 """A file with what `meeting` comes to, from `python -m tests.vm.meet`: to plan every program once more takes half a
@@ -46,10 +44,10 @@ def backends_of(number: int, meets: bool) -> tuple[str, ...]:
     return BACKENDS if meets else () if KNOWN is not None else (BACKENDS[number % len(BACKENDS)],)
 
 
-def in_order(legs: Sequence[tuple[_Case, str, str]]) -> list[tuple[_Case, str, str]]:
-    """Legs (case, backend, format) in the order of their tests, but JSON on bcc some places later.
-
-    Text and JSON have one BPF object: beside each other both would compile it, and so the second finds it in the cache.
-    """
-    places = {at: at + (_LATER if leg[1:] == ("bcc", "json") else 0) for at, leg in enumerate(legs)}
-    return [legs[at] for at in sorted(places, key=lambda at: places[at])]
+def in_formats(formats: Sequence[str], run: Callable[..., Done]) -> dict[str, Done]:
+    """What one run says in several formats: `run` is given the options for all but the first of them."""
+    with TemporaryDirectory() as folder:
+        files = {format: Path(folder) / format for format in formats[1:]}
+        done = run(*(word for format, file in files.items() for word in ("--also", f"{format}:{file}")))
+        printed = {format: file.read_bytes() if file.exists() else b"" for format, file in files.items()}
+        return {formats[0]: done, **{format: Done(done.status, out, done.said) for format, out in printed.items()}}

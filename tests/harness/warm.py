@@ -1,8 +1,8 @@
 """Runs command lines in forks of one interpreter that has imported everything: what an emulated machine is slow at.
 
-`python -m tests.harness.warm` is that interpreter. It reads a line of JSON for each run (the words, and the files for
-the two outputs), forks, and answers with the exit status. A fork has its own session, no input, and nothing that an
-earlier run left, for the parent never runs a command itself.
+`python -m tests.harness.warm` is that interpreter. It reads a line of JSON for each run (the words, what is added to
+the environment, and the files for the two outputs), forks, and answers with the exit status. A fork has its own
+session, no input, and nothing that an earlier run left, for the parent never runs a command itself.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -39,13 +40,13 @@ class Warm:
         )
         self._lock = threading.Lock()
 
-    def tracer(self, *args: str) -> Done:
+    def tracer(self, *args: str, env: Mapping[str, str] | None = None) -> Done:
         """Runs `tracer ARGS` to its end, as `tests.harness.cli.tracer` does."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with self._lock, tempfile.TemporaryDirectory() as folder:
             out, err = Path(folder) / "out", Path(folder) / "err"
-            self._process.stdin.write(json.dumps([args, str(out), str(err)]).encode() + b"\n")
+            self._process.stdin.write(json.dumps([args, dict(env or {}), str(out), str(err)]).encode() + b"\n")
             self._process.stdin.flush()
             status = int(self._process.stdout.readline())
             return Done(status, out.read_bytes(), err.read_text(errors="replace"))
@@ -70,11 +71,11 @@ class Warms:
         for _ in range(self.count):
             self._free.put(None)
 
-    def tracer(self, *args: str) -> Done:
+    def tracer(self, *args: str, env: Mapping[str, str] | None = None) -> Done:
         """Runs `tracer ARGS` to its end."""
         warm = self._free.get() or Warm()
         try:
-            return warm.tracer(*args)
+            return warm.tracer(*args, env=env)
         finally:
             self._free.put(warm)
 
@@ -100,12 +101,13 @@ def _serve() -> None:
     gc.disable()  # as the command does before its imports
     gc.freeze()
     while line := sys.stdin.buffer.readline():
-        words, out, err = json.loads(line)
+        words, env, out, err = json.loads(line)
         child = os.fork()
         if child == 0:
             os.setsid()
             for number, name in enumerate([os.devnull, out, err]):
                 os.dup2(os.open(name, os.O_RDWR | os.O_CREAT, 0o600), number)
+            os.environ.update(env)
             sys.argv = ["tracer", *words]
             os._exit(main())  # as the command does: tidying up all that is imported takes longer than a run
         print(_status(child), flush=True)

@@ -21,7 +21,7 @@ from tests.harness.kernel import nothing_left
 # Whether a breakpoint stays each run sees from the bytes; the kernel's log has the first try, too.
 pytestmark = [pytest.mark.live, pytest.mark.leaks("uprobe-undo")]
 
-RUNS = 200
+RUNS = 80
 SEED = 25
 SECONDS = 150.0
 

@@ -24,7 +24,8 @@ from tests.live.breakpoints import Text, sleeping
 
 pytestmark = [pytest.mark.live, pytest.mark.clock]
 
-KILLS = 50
+KILLS = 24
+"""A sample: `scripts/attack/kills` does as many as it is told."""
 PROCESSES = 6
 OLD = {"TRACER_WITHOUT": "uprobe_multi"}
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from tests.harness.cli import read_line, target, tell, tracer, tracing, without_overhead
 from tests.harness.kernel import left_since, traces, uprobe_events
+from tests.harness.warm import Warms
 from tests.live.answers import maps
 from tests.live.ftrace import compiled_c
 
@@ -55,17 +57,30 @@ def strings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled_c(tmp_path_factory.mktemp("strings") / "strings", source)
 
 
-def traced(
-    path: Path, backend: str, most: int, *wanted: int, env: Mapping[str, str] | None = None
-) -> tuple[dict[str, object], list[str]]:
-    """The lengths of the wanted strings, by the number of the call, and what was said to be lost."""
-    values = ", ".join(f"strlen(str(arg{index}))" for index in wanted)
-    program = f"config = {{ max_strlen = {most} }} uprobe:{path}:probe {{ @[arg3] = ({values}, 0); }}"
-    done = tracer("--backend", backend, "-f", "json", "-e", program, "-c", str(path), env=env)
-    assert done.status == 0
-    said = done.err.splitlines()
-    assert said[0] == "Attached 1 probe"
-    return maps(done)["@"], said[1:]
+class Traced(Protocol):
+    """Traces the program of the fixture `strings`: the lengths of the wanted strings, by the number of the call, and
+    what was said to be lost.
+    """
+
+    def __call__(
+        self, backend: str, most: int, *wanted: int, env: Mapping[str, str] | None = None
+    ) -> tuple[dict[str, object], list[str]]: ...
+
+
+@pytest.fixture
+def traced(strings: Path, warms: Warms) -> Traced:
+    def run(
+        backend: str, most: int, *wanted: int, env: Mapping[str, str] | None = None
+    ) -> tuple[dict[str, object], list[str]]:
+        values = ", ".join(f"strlen(str(arg{index}))" for index in wanted)
+        program = f"config = {{ max_strlen = {most} }} uprobe:{strings}:probe {{ @[arg3] = ({values}, 0); }}"
+        done = warms.tracer("--backend", backend, "-f", "json", "-e", program, "-c", str(strings), env=env)
+        assert done.status == 0
+        said = done.err.splitlines()
+        assert said[0] == "Attached 1 probe"
+        return maps(done)["@"], said[1:]
+
+    return run
 
 
 def lengths(rows: set[int], most: int, *wanted: int) -> dict[str, object]:
@@ -95,38 +110,38 @@ def cut(strings: int, most: int = 1024) -> str:
 EVERY = set(range(len(LENGTHS)))
 
 
-def test_bcc_reads_all_that_can_be_read(strings: Path) -> None:
-    found, said = traced(strings, "bcc", 8192, 0, 1, 2)
+def test_bcc_reads_all_that_can_be_read(traced: Traced) -> None:
+    found, said = traced("bcc", 8192, 0, 1, 2)
     assert (found, said) == (lengths(EVERY - {10, 11, 12, 13, 14}, 8192, 0, 1, 2), [left_out(5)])
-    found, said = traced(strings, "bcc", 1024, 0)
+    found, said = traced("bcc", 1024, 0)
     assert (found, said) == (lengths(EVERY - {11, 14}, 1024, 0), [left_out(2), cut(8)])
 
 
-def test_ftrace_reads_of_each_string_what_max_strlen_asks_for(strings: Path) -> None:
+def test_ftrace_reads_of_each_string_what_max_strlen_asks_for(traced: Traced) -> None:
     for wanted in ((0,), (0, 1), (0, 1, 2), (2, 1)):
-        found, said = traced(strings, "ftrace", 1024, *wanted)
+        found, said = traced("ftrace", 1024, *wanted)
         absent = {row for row in EVERY if ABSENT in (LENGTHS[row][index] for index in wanted)}
         assert found == lengths(EVERY - absent, 1024, *wanted)
         assert said[:-1] == [left_out(len(absent))]
 
 
 @pytest.mark.parametrize("wanted", [(0,), (0, 1), (0, 1, 2), (2, 1)])
-def test_both_say_the_same_of_long_strings(strings: Path, wanted: tuple[int, ...]) -> None:
-    assert traced(strings, "ftrace", 1024, *wanted) == traced(strings, "bcc", 1024, *wanted)
+def test_both_say_the_same_of_long_strings(traced: Traced, wanted: tuple[int, ...]) -> None:
+    assert traced("ftrace", 1024, *wanted) == traced("bcc", 1024, *wanted)
 
 
 WITHOUT = {"TRACER_WITHOUT": "format_lost"}
 """Kernels where no event beside another reads long strings."""
 
 
-def test_without_a_second_event_one_long_string_is_told_from_an_unreadable_one(strings: Path) -> None:
-    found, said = traced(strings, "ftrace", 1024, 0, env=WITHOUT)
+def test_without_a_second_event_one_long_string_is_told_from_an_unreadable_one(traced: Traced) -> None:
+    found, said = traced("ftrace", 1024, 0, env=WITHOUT)
     # Of 4,095 bytes 1,023 could be had, of 4,096 and more none: 5, 6 and 10.
     assert (found, said) == (lengths(EVERY - {5, 6, 10, 11, 14}, 1024, 0), [left_out(2), crowded(3), cut(5)])
 
 
-def test_without_a_second_event_strings_that_had_no_room_are_told_from_unreadable_ones(strings: Path) -> None:
-    found, said = traced(strings, "ftrace", 1024, 0, 1, 2, env=WITHOUT)
+def test_without_a_second_event_strings_that_had_no_room_are_told_from_unreadable_ones(traced: Traced) -> None:
+    found, said = traced("ftrace", 1024, 0, 1, 2, env=WITHOUT)
     # The third string of 4, of 1,500 bytes, was cut behind the 1,023rd; a string of 4,095 bytes leaves no room either.
     # Of 10 nobody can tell whether the second string could be read; of 11 the first one could not.
     absent, without_room = {11, 12, 13, 14}, {5, 6, 7, 8, 9, 10}
@@ -134,8 +149,8 @@ def test_without_a_second_event_strings_that_had_no_room_are_told_from_unreadabl
     assert said == [left_out(4), crowded(6), cut(10)]
 
 
-def test_ftrace_says_which_strings_a_larger_buffer_does_not_bring(strings: Path) -> None:
-    found, said = traced(strings, "ftrace", 8192, 0, 1, 2)
+def test_ftrace_says_which_strings_a_larger_buffer_does_not_bring(traced: Traced) -> None:
+    found, said = traced("ftrace", 8192, 0, 1, 2)
     assert found == lengths({0, 1, 2, 3}, 8192, 0, 1, 2)
     assert said == [left_out(4), crowded(7)]
 

@@ -120,12 +120,16 @@ def test_the_warning_is_said_once_and_not_with_q_or_no_warnings(
 
 
 def test_of_a_wildcard_the_remedy_is_to_find_out_which(
-    backend: str, place: Callable[[str], Path], clean: None
+    backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
 ) -> None:
     path = place("hot")
     found = []
     for point in (f"uprobe:{path}:spin*", f"usdt:{path}:hot:*"):
-        done = tracer("--backend", backend, "-e", f"{point} {{ @ = count(); }}", "-c", f"{path} 5")
+        args = ("--backend", backend, "-e", f"{point} {{ @ = count(); }}", "-c", f"{path} 120")
+        with tracing(tmp_path, *args) as running:
+            until(lambda: WARNING.search(running.said), what=lambda: running.said)
+            done = running.stop()
+        assert done.status == 0
         matched = WARNING.fullmatch(done.overhead[0])
         assert matched is not None
         found.append(matched["remedy"])

@@ -1,8 +1,10 @@
 """`python -m tests.streams [--machines]`: everything that must hold, where `scripts/test` has made the machine ready.
 
-Beside each other run: mypy; two processes of live tests; one of the others; and with `--machines` what is run on other
-kernels. When the live ones have ended, those that look at a clock or at the whole machine run, in one process; then the
-others get a second one. Tests that failed are run once more when all is quiet (`results`).
+Beside each other run: mypy; three processes of live tests, which wait for half of their time; one of the others; and
+with `--machines` what is run on other kernels. When the live ones have ended, those that look at a clock or at the
+whole machine run, in one process; then the others get a second one. The other kernels have what all that leaves of the
+processors: the last process of live tests leaves a whole one. Tests that failed are run once more when all is quiet
+(`results`).
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ ROOT = Path(__file__).resolve().parents[2]
 TYPES = (sys.executable, "-m", "mypy")
 MACHINES = (str(ROOT / "scripts" / "vm"), "test", "--quick")
 PYTEST = (sys.executable, "-m", "pytest", "-p", "tests.streams.plugin", "-p", "no:cacheprovider")
+LIVE = 3
+"""So many processes of live tests beside each other."""
+
 _LOOK_EVERY_S, _SAY_EVERY_S, _GRACE_S = 0.2, 60.0, 30.0
 
 
@@ -171,10 +176,10 @@ def run(machines: bool) -> int:
     """Runs everything; the exit status."""
     with streams() as here:
         types = here.start("mypy", TYPES, 5)
-        live = [here.live(number) for number in (1, 2)]
+        live = [here.live(number + 1) for number in range(LIVE)]
         others = [here.others(1)]
-        # It has minutes of work and gives way: the live tests beside it look at clocks.
-        kernels = [here.start("other kernels", MACHINES, 10)] if machines else []
+        # A thirtieth of a live test's share where that wants all: live tests look at clocks, and end early so.
+        kernels = [here.start("other kernels", MACHINES, 14)] if machines else []
         here.wait(types)
         types.tell()
         if types.process.returncode:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from difflib import unified_diff
 
-from tests.harness.cli import Done, tracer
-from tests.harness.legs import in_order
+from tests.harness.cli import Done
+from tests.harness.legs import in_formats
 from tests.harness.warm import Warms
 from tests.suite.case import TARGET, Case
 from tests.suite.legs import Leg
@@ -17,7 +17,8 @@ from tests.targets.build import build
 class Runs:
     """The runs of some legs, started about in their order and kept until they are asked for.
 
-    They are forks of interpreters that have imported everything: a run that traces nothing then takes 30 ms.
+    They are forks of interpreters that have imported everything: a run that traces nothing then takes 30 ms. Text and
+    JSON of a case on a backend are of one run, which has two outputs.
     """
 
     def __init__(self, legs: Sequence[Leg], warms: Warms) -> None:
@@ -25,18 +26,22 @@ class Runs:
         self._path = build(TARGET)
         self._warms = warms
         self._pool = ThreadPoolExecutor(max_workers=warms.count)
-        self._runs: dict[tuple[str, str, str], Future[Done]] = {
-            (str(case), backend, format): self._pool.submit(self._run, case, backend, format)
-            for case, backend, format in in_order(legs)
+        wanted: dict[tuple[str, str], tuple[Case, list[str]]] = {}
+        for case, backend, format in legs:
+            wanted.setdefault((str(case), backend), (case, []))[1].append(format)
+        self._runs: dict[tuple[str, str], Future[dict[str, Done]]] = {
+            (name, backend): self._pool.submit(self._run, case, backend, formats)
+            for (name, backend), (case, formats) in wanted.items()
         }
 
-    def _run(self, case: Case, backend: str, format: str) -> Done:
-        words = ["run", "--backend", backend, "-f", format, *case.words(case.located(self._path), self._path)]
-        return tracer(*words, env=case.env) if case.env else self._warms.tracer(*words)
+    def _run(self, case: Case, backend: str, formats: Sequence[str]) -> dict[str, Done]:
+        words = case.words(case.located(self._path), self._path)
+        start = ("run", "--backend", backend, "-f", formats[0])
+        return in_formats(formats, lambda *also: self._warms.tracer(*start, *also, *words, env=case.env))
 
     def __call__(self, case: Case, backend: str, format: str) -> Done:
         """How the run of that leg ended."""
-        return self._runs[str(case), backend, format].result()
+        return self._runs[str(case), backend].result()[format]
 
     def close(self) -> None:
         """Drops the runs that nobody will ask for."""

@@ -6,18 +6,23 @@ from pathlib import Path
 import pytest
 
 from tests.harness import legs
-from tests.harness.legs import backends_of, in_order, meeting
+from tests.harness.cli import Done
+from tests.harness.legs import backends_of, in_formats, meeting
 
-LEGS = [(case, backend, format) for case in range(9) for backend in ("bcc", "ftrace") for format in ("text", "json")]
 
+def test_a_run_in_several_formats_writes_all_but_the_first_to_files_and_what_it_does_not_write_is_empty() -> None:
+    asked: list[str] = []
 
-def test_each_leg_is_run_once_and_json_on_bcc_well_after_its_text() -> None:
-    found = in_order(LEGS)
-    assert sorted(found) == sorted(LEGS)
-    for case in range(6):
-        assert found.index((case, "bcc", "json")) - found.index((case, "bcc", "text")) >= 5
-    others = [leg for leg in found if leg[1:] != ("bcc", "json")]
-    assert others == [leg for leg in LEGS if leg[1:] != ("bcc", "json")]
+    def run(*words: str) -> Done:
+        asked.extend(words)
+        for word in words[1:2]:
+            Path(word.removeprefix("json:")).write_bytes(b"{}\n")
+        return Done(3, b"a\n", "said")
+
+    found = in_formats(["text", "json", "other"], run)
+    assert found == {"text": Done(3, b"a\n", "said"), "json": Done(3, b"{}\n", "said"), "other": Done(3, b"", "said")}
+    assert [word.partition(":")[0] for word in asked] == ["--also", "json", "--also", "other"]
+    assert in_formats(["json"], lambda *words: Done(len(words), b"", "")) == {"json": Done(0, b"", "")}
 
 
 def test_who_meets_a_backend_is_looked_up_where_it_is_known_and_nobody_else_has_a_leg(

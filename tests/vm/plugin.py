@@ -53,7 +53,7 @@ def leg_of(item: pytest.Item) -> Leg | None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out the backends that this kernel has not, the cases of the other parts, those in whose answers no backend
     has a part, and what is done already. Of a part a case is run as text or as JSON by turns: for the kernel that is
-    the same program twice.
+    the same program twice. Random programs are left out by their seeds as cases are.
     """
     index, parts = map(int, config.getoption("--vm-part").split("/"))
     cases: dict[str, tuple[str, ...]] = {str(case): FORMATS for case in part_of(index, parts)}
@@ -69,7 +69,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     dropped: list[pytest.Item] = []
     for item in items:
         leg = leg_of(item)
-        wanted = leg is None or (leg[2] in cases.get(str(leg[0]), ()) and leg[1] in kernel_of(config).backends)
+        if leg is None:
+            wanted = _seed(item, index) % parts == index
+        else:
+            wanted = leg[2] in cases.get(str(leg[0]), ()) and leg[1] in kernel_of(config).backends
         (kept if wanted and item.nodeid not in done else dropped).append(item)
     config.hook.pytest_deselected(items=dropped)
     items[:] = kept
@@ -91,6 +94,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         with path.open("a") as file:
             file.write(json.dumps(line) + "\n")
     return report
+
+
+def _seed(item: pytest.Item, other: int) -> int:
+    """Of random programs; what is given, of other tests."""
+    call = getattr(item, "callspec", None)
+    return other if call is None else int(call.params.get("seed", other))
 
 
 def _kind(leg: Leg, report: pytest.TestReport) -> str:

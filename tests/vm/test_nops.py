@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from scripts.lab.kernels import Kernel
-from tests.harness.cli import read_line, target, tell, tracer, tracing
+from tests.harness.cli import read_line, target, tell, tracing
+from tests.harness.warm import Warms
 from tracer.resolve.binary import Binary
 
 NOP10 = bytes.fromhex("662e0f1f840000000000")
@@ -18,11 +19,13 @@ LEA = bytes.fromhex("488d642480")  # lea -0x80(%rsp),%rsp: what the kernel write
 pytestmark = pytest.mark.usefixtures("clean")
 
 
-def test_each_hit_counts_and_the_arguments_are_those_of_the_site(kernel: Kernel, place: Callable[[str], Path]) -> None:
+def test_each_hit_counts_and_the_arguments_are_those_of_the_site(
+    kernel: Kernel, place: Callable[[str], Path], warms: Warms
+) -> None:
     program = place("redzone")
     text = f"usdt:{program}:redzone:ten {{ @ = sum(arg0); }}"
     for backend in kernel.backends:
-        done = tracer("-q", "--backend", backend, "-e", text, "-c", f"{program} 1000")
+        done = warms.tracer("-q", "--backend", backend, "-e", text, "-c", f"{program} 1000")
         assert done.text.split() == ["...", "wrong", "0", "@:", f"{sum(range(1000))}"], (backend, done.err)
 
 

@@ -10,6 +10,7 @@ from tests.live.test_long_strings import (
     test_ftrace_says_which_strings_a_larger_buffer_does_not_bring,
     test_without_a_second_event_one_long_string_is_told_from_an_unreadable_one,
     test_without_a_second_event_strings_that_had_no_room_are_told_from_unreadable_ones,
+    traced,  # noqa: F401 - a fixture
 )
 
 __all__ = [
