@@ -73,9 +73,10 @@ class Report:
         return f"{self.host.line}\n\n{as_text(self.table)}{compared}"
 
     def write(self, page: Path) -> None:
-        """As a page of the documentation, without what it was compared with."""
+        """As a page of the documentation, without what it was compared with. The page's sections stay."""
         table = as_markdown(grid(self.results, self.ratios, self.verdicts, {}))
-        page.write_text(_PAGE.format(host=self.host.line, table=table.rstrip()))
+        _, heading, sections = page.read_text().partition("\n## ") if page.exists() else ("", "", "")
+        page.write_text(_PAGE.format(host=self.host.line, table=table.rstrip()) + heading + sections)
 
 
 def to_json(report: Report) -> str:

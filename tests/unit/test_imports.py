@@ -22,8 +22,8 @@ LAYERS = [
     "backends.bcc.host", "backends.bcc.maps",
     "backends.bcc.events", "backends.bcc.codegen", "backends.bcc.compile", "backends.bcc.attach", "backends.bcc",
     "backends.ftrace.attach", "backends.ftrace.trigger", "backends.ftrace.fetchargs", "backends.ftrace.filters",
-    "backends.ftrace.program",
-    "backends.ftrace.refusals", "backends.ftrace.counting.map_uses", "backends.ftrace.counting.hist_choice",
+    "backends.ftrace.program", "backends.ftrace.refusals", "backends.ftrace.counting.map_uses",
+    "backends.ftrace.counting.bucket_parts", "backends.ftrace.counting.hist_choice",
     "backends.ftrace.compile", "backends.ftrace.samples", "backends.ftrace.read", "backends.ftrace",
     "backends.choose", "overhead", "silence", "pipeline", "tracing", "api", "cli", "__main__",
 ]  # fmt: skip

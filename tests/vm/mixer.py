@@ -92,7 +92,10 @@ def made(random: Random, path: str, all_hits: Mapping[str, list[Hit]]) -> Made:
         linear = random.random() < 0.3
         chosen = random.sample(range(len(types)), min(random.randint(0, 2 if linear else 3), len(types)))
         keys = [_value(random, probe, index) for index in chosen]
-        statements = [_linear(random, probe, keys)] if linear else list(_others(random, probe, keys))
+        if linear:
+            statements = [_powers(random, probe) if random.random() < 0.5 else _linear(random, probe, keys)]
+        else:
+            statements = list(_others(random, probe, keys))
         where = f"/{condition[0]}/ " if condition else ""
         program.text += f"{probe.format(path)} {where}{{ {' '.join(text for text, _ in statements)} }}\n"
         for hit in all_hits[probe]:
@@ -139,6 +142,23 @@ def _one(hit: Hit) -> int:
     return 1
 
 
+def _powers(random: Random, probe: str) -> _Statement:
+    """A hist() without a key: by key its tables would be too large for four of them."""
+    text, of, _ = _value(random, probe, random.randrange(len(ARGUMENTS[probe])))
+
+    def bucket(hit: Hit) -> int:
+        value = signed(of(hit))
+        return 0 if value < 0 else value.bit_length() + 1
+
+    return f"@powers = hist({text});", _adder("@powers", _Key([]), bucket, _bucketed)
+
+
+def _bucketed(old: Any, new: int) -> dict[int, int]:
+    held = dict(old or {})
+    held[new] = held.get(new, 0) + 1
+    return held
+
+
 def _linear(random: Random, probe: str, keys: list[_Value]) -> _Statement:
     key = _Key(keys)
     step = random.choice([1, 2, 3, 10, 1000, 1 << 40])
@@ -153,12 +173,7 @@ def _linear(random: Random, probe: str, keys: list[_Value]) -> _Statement:
             return 0
         return (high - low) // step + 1 if value >= high else (value - low) // step + 1
 
-    def change(old: Any, new: int) -> dict[int, int]:
-        held = dict(old or {})
-        held[new] = held.get(new, 0) + 1
-        return held
-
-    return f"{name} = lhist({text}, {low}, {high}, {step});", _adder(name, key, bucket, change)
+    return f"{name} = lhist({text}, {low}, {high}, {step});", _adder(name, key, bucket, _bucketed)
 
 
 class _Key:

@@ -16,7 +16,7 @@ from tests.harness.cli import read_line, target, tell, tracing, until
 from tests.harness.kernel import TRACEFS, uprobe_events
 from tests.harness.warm import Warms
 from tests.live.ftrace import finish, gated, items, session
-from tests.vm.mixer import hits, made
+from tests.vm.mixer import TYPES, hits, made
 from tracer.results.events import Loss
 from tracer.results.values import Key, MapValue
 
@@ -73,6 +73,29 @@ def test_a_full_map_keeps_the_first_keys_and_counts_the_others_as_in_user_space(
     # Each of the two maps counts what it leaves out.
     assert 2 * (ROUNDS - sum(int(str(hits)) for hits in maps["@c"].values())) == loss.keys
     assert found["hist"] == found[""]
+
+
+def test_a_hist_of_every_type_is_what_it_means_in_the_kernel_and_in_user_space(
+    place: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, number = place("mixer"), 23
+    text = f"config = {{ max_map_keys = 512 }} usdt:{path}:mixer:third {{ @k[arg7] = hist(arg1); }}" + "".join(
+        f" usdt:{path}:mixer:round {{ @h{index} = hist(arg{index}); }}" for index in range(len(TYPES))
+    )
+    meant: dict[str, dict[Key, dict[int, int]]] = {}
+    made = hits(number, ROUNDS)
+    counted: list[tuple[str, Key, int]]
+    counted = [(f"@h{index}", (), hit[index]) for hit in made["usdt:{}:mixer:round"] for index in range(len(TYPES))]
+    counted += [("@k", (hit[7],), hit[1]) for hit in made["usdt:{}:mixer:third"]]
+    for name, key, value in counted:
+        held = meant.setdefault(name, {}).setdefault(key, {})
+        bucket = 0 if value >> 63 else value.bit_length() + 1
+        held[bucket] = held.get(bucket, 0) + 1
+    for without in ("", "hist"):
+        monkeypatch.setenv("TRACER_WITHOUT", without)
+        found, loss, details = answers(text, [*meant], path, str(number), str(ROUNDS))
+        assert [bool(IN_KERNEL.fullmatch(line)) for line in details[:9]] == [not without] * 9, details
+        assert (found, loss) == (meant, Loss())
 
 
 @pytest.mark.parametrize("name", ["set_event_pid", "set_event_notrace_pid"])

@@ -87,3 +87,14 @@ def test_one_that_attaches_all_at_once_is_asked_whatever_the_noise() -> None:
     patience.note("fast", 1, 0.5)
     patience.note("fast", 100, 1.5)
     patience.ask("fast", 10_000)
+
+
+def test_a_hit_on_ftrace_is_held_against_one_on_bcc() -> None:
+    bcc = {"bcc": 400.0}
+    found = results(count={**bcc, "ftrace": 500}, hist={**bcc, "ftrace": 640}, key={**bcc, "ftrace": 720})
+    beside = [each for each in verdicts(found, []) if each.rule.endswith("× tracer bcc")]
+    assert beside == [
+        Verdict("count", "tracer ftrace", "≤ 1.20 × tracer bcc", "1.25", False),
+        Verdict("hist", "tracer ftrace", "≤ 1.80 × tracer bcc", "1.60", True),
+        Verdict("key", "tracer ftrace", "≤ 1.80 × tracer bcc", "1.80", True),
+    ]

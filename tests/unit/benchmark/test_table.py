@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from scripts.benchmark.baseline import Baseline, changes, keep, load
+from scripts.benchmark.host import Host
 from scripts.benchmark.model import FLOOR, BenchError, Cell, Results, Row
 from scripts.benchmark.ratios import ratios
 from scripts.benchmark.reaching import verdicts
+from scripts.benchmark.report import Report
 from scripts.benchmark.spread import Spread
 from scripts.benchmark.table import as_markdown, as_text, grid
 
@@ -142,3 +144,14 @@ def test_the_table_says_what_was_and_whether_that_is_worse_or_better() -> None:
     changed = changes(Baseline("here", "2026-01-01", kept), found)
     (_, line, *_) = grid(RESULTS, found, [], changed).lines
     assert line[-3:] == ("1.04 ±0.01 (was 0.90 WORSE)", "0.91 ±0.02 (was 0.91)", "1.29 ±0.02 (was 2.00 better)")
+
+
+def test_a_page_that_is_written_anew_keeps_its_sections(tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks.md"
+    report = Report(Host("6.18", "some CPU", 2, 0.5, 0.5, "2026-11-26"), RESULTS, (), ())
+    report.write(page)
+    page.write_text(page.read_text().replace("some CPU", "another") + "\n## A section\nas it was\n")
+    report.write(page)
+    head, _, section = page.read_text().partition("\n## ")
+    assert head.startswith("# Benchmarks\n") and "some CPU, 2 cores, Linux 6.18; load 0.50 before" in head
+    assert section == "A section\nas it was\n"

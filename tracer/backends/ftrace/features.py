@@ -8,7 +8,7 @@ from tracer.plan.states import NO_COUNTER, Has, State, Supported, Unsupported, e
 
 _USER_SPACE = Supported("in user space")
 _TRIGGER = "in the kernel where the answer is the same, else in user space"
-_SOME_BY_TRIGGER = f"{_TRIGGER}, as min, max, hist and quantiles always"
+_SOME_BY_TRIGGER = f"{_TRIGGER}, as min, max and quantiles always"
 _NO_OWNER = Unsupported("the kernel's events carry no user and group", elsewhere("bcc"))
 _LATE = Unsupported("a hit is seen after the program has gone on, so a signal would come too late", elsewhere("bcc"))
 _NO_CGROUP = Unsupported("the kernel's events do not carry it", elsewhere("bcc"))

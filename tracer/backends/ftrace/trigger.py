@@ -6,8 +6,12 @@ and the values of up to two fields to their sums. What it does, and does not (tr
 * Keys and sums are shown as unsigned 64 bits, fields of fewer bits extended by their sign; sums wrap there. Read as
   signed or unsigned 64 bits that is the language's own arithmetic.
 * `.buckets=N` goes down to the next multiple of N as an unsigned number: for lhist() from a multiple of its step on, up
-  to 2^63. The two open ends of lhist() are triggers of their own, so that a table has no more rows than there are
-  buckets.
+  to 2^63; `.log2` up to the next power of two. How histograms are made of them: `counting.bucket_parts`. Ends that
+  are open are triggers of their own, so that a table has no more rows than there are buckets.
+* Of a greatest value (`onmax`) it reads what is kept, compares and writes, each by itself: of two CPUs at once the
+  lesser may stay. So min() and max() are not the kernel's.
+* Strings in keys: one that cannot be read and an empty one are shown alike, a newline breaks the listing, and the rest
+  is cut at 255 bytes. So a key of a string is not the kernel's either.
 * At most three keys. One is needed: where a map has none, `common_type`, which is the same at every hit.
 * `size`, a power of two from 128 to 131072, is exactly how many rows there is room for. The first to come stay, hits of
   all others are counted as dropped.
@@ -28,6 +32,8 @@ MOST_ROWS_TOGETHER = 1 << 18  # of all triggers of a program; a row takes about 
 LEAST_ROWS = 1 << 7
 MOST_KEYS = 3
 MOST_SUMS = 2
+LONGEST = 4000
+"""Characters of a line: the kernel takes a page at once, and a branch or a mark to remove it may be added."""
 
 THREAD = "common_pid"
 CPU = "common_cpu"  # not `cpu`: the listing calls that common_cpu, and takes it back under its own name alone

@@ -88,7 +88,7 @@ def _linear_text(value: str, low: int, high: int, step: int) -> str:
 
 _POWERS = Buckets(
     log2_bucket, lambda bits: ((64 - bits) << bits) + 1, log2_bounds, "log2_bucket", lambda bits: (bits,), _log2_text,
-    label=_log2_label, divides=True,
+    doubles=lambda bits: bits == 0, label=_log2_label, divides=True,
 )  # fmt: skip
 _STEPS = Buckets(
     linear_bucket, linear_count, linear_bounds, "linear_bucket",

@@ -160,7 +160,8 @@ class Buckets:
     `number`: the bucket of a value. `count`: how many there are. `bounds`: the first value of a bucket and the first
     after it. `function`: what finds the number in BPF, a function of the prelude; `arguments`: what it takes behind the
     value. `text`: the number as Python around the name of a value, where that is faster than a call. `even`: low end,
-    high end and step, where the buckets between the ends are all of one width. `expected`: how many of them a key is
+    high end and step, where the buckets between the ends are all of one width. `doubles`: whether they are 0, the
+    values from each power of two to the next, and all that are negative. `expected`: how many of them a key is
     expected to fill, which a map has room for; the keys share it. `label`, `alone`, `divides`: of a drawn histogram, a
     bound as text; whether a bucket of one value shows that value alone; and whether, as in bpftrace,
     `print(@, top, div)` divides the counts.
@@ -173,6 +174,7 @@ class Buckets:
     arguments: Callable[..., tuple[int, ...]]
     text: Callable[..., str | None] = lambda value, *parameters: None
     even: Callable[..., tuple[int, int, int]] | None = None
+    doubles: Callable[..., bool] = lambda *parameters: False
     of: Callable[[MapDecl], tuple[int, ...]] = lambda decl: decl.parameters
     expected: int = 16
     label: Callable[..., str] = lambda value, *parameters: str(value)

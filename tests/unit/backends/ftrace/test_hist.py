@@ -2,16 +2,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 import pytest
 
 from tests import typed_ir as ir
 from tests.unit.backends.ftrace.plans import count, load, probe, site, spec
 from tracer.backends.ftrace.compile import compile_plan
+from tracer.backends.ftrace.counting.bucket_parts import doubling
 from tracer.backends.ftrace.program import Event, FtraceProgram
+from tracer.backends.ftrace.read.hist_file import _row as parsed_row
 from tracer.backends.ftrace.trigger import Column, Feed
 from tracer.lang import typed
-from tracer.lang.types import INT64, UINT8, UINT64, IntType, StringType
+from tracer.lang.aggregations.buckets import log2_bucket
+from tracer.lang.types import BOOL, INT64, UINT8, UINT64, IntType, StringType
 from tracer.plan.lower import lower
 from tracer.probes.site import Clock, Const, Mem, Operand, Reg, Unreadable
 
@@ -181,6 +185,51 @@ def test_an_lhist_is_keyed_by_its_buckets_last() -> None:
     ]  # fmt: skip
 
 
+def test_a_hist_counts_the_powers_of_two_apart_from_all_between_and_below() -> None:
+    sites = at(Reg("di"), Reg("si"), size=1, sign=True).sites
+    clause = replace(probe([add("hist", ir.arg(0), ir.arg(1))]), sites=sites)
+    small = typed.Config(max_map_keys=128)
+    maps = [ir.map_of("@", "hist", UINT64)]
+    (made,) = program(clause, maps=maps, config=small).events
+    alone = (
+        "((f0 < 8 && (f0 == 0 || f0 == 1 || f0 == 2 || f0 == 4)) "
+        "|| (f0 >= 8 && (f0 == 8 || f0 == 16 || f0 == 32 || f0 == 64)))"
+    )
+    assert lines(made) == [
+        f"hist:keys=f1,f0:vals=hitcount:sort=hitcount:size=1024 if {alone}",
+        f"hist:keys=f1,f0.log2:vals=hitcount:sort=hitcount:size=1024 if f0 >= 0 && !{alone}",
+        "hist:keys=f1:vals=hitcount:sort=hitcount:size=128 if f0 < 0",
+    ]
+    key = (Column(0, False),)
+    assert [trigger.feeds for trigger in made.hist] == [
+        ((Feed("@", key, bucket=Column(1, False)),),), ((Feed("@", key, bucket=Column(1, False)),),),
+        ((Feed("@", key, bucket=0),),),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("type", ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"])
+def test_each_value_of_a_hist_meets_one_condition_and_falls_into_its_bucket(type: str) -> None:
+    bits, sign = int(type[1:]), type[0] == "s"
+    edges = {(1 << bit) + more for bit in range(bits + 1) for more in (-2, -1, 0, 1, 2)}
+    low, high = (-1 << bits - 1, 1 << bits - 1) if sign else (0, 1 << bits)
+    values = [value for edge in edges for value in (edge, -edge) if low <= value < high]
+    parts = list(doubling("f0", type))
+    tests = [compile(_python(part.condition), part.condition, "eval") for part in parts]
+    for value in values:
+        (met,) = (part for part, test in zip(parts, tests, strict=True) if eval(test, {"f0": value}))
+        if met.column == "f0.log2":  # as hist_field_log2() of the kernel and the listing have it
+            text = f"{{ f0: ~ 2^{max(value - 1, 0).bit_length():<2} }} hitcount:          1"
+            (first,), _ = parsed_row(text)
+            bucket = log2_bucket(first, 0)
+        else:
+            bucket = met.bucket if met.column is None else log2_bucket(value, 0)
+        assert (value, bucket) == (value, log2_bucket(value, 0))
+
+
+def _python(condition: str) -> str:
+    return condition.replace("&&", "and").replace("||", "or").replace("!(", "not (")
+
+
 MEMORY = at(Mem("ax", 8), Reg("si"))
 GONE = at(Unreadable("lost"), Reg("si"))
 KEYED = [ir.map_of("@", "sum", UINT64), ir.map_of("@b", "sum", UINT64)]
@@ -193,6 +242,12 @@ def _with(kind: str) -> list[typed.MapDecl]:
     return [ir.map_of("@", kind, UINT64)]
 
 
+def _many(terms: int) -> typed.Expr:
+    """A predicate of so many comparisons."""
+    made = [ir.op("!=", ir.arg(0), ir.num((1 << 62) + number, UINT64), BOOL) for number in range(terms)]
+    return reduce(lambda left, right: ir.op("&&", left, right, BOOL), made)
+
+
 @pytest.mark.parametrize(
     ("clause", "maps", "reason"),
     [
@@ -201,7 +256,23 @@ def _with(kind: str) -> list[typed.MapDecl]:
             probe([count(ir.arg(0))], predicate=ir.op("<", ir.arg(0), ir.arg(1))), None,
             "the kernel does not take the whole predicate",
         ),
-        (probe([add("hist", ir.arg(1), ir.arg(0))]), _with("hist"), "the kernel has no hist() like this one"),
+        (
+            probe([add("hist", ir.arg(1), ir.arg(0))]), _with("hist"),
+            "max_map_keys times 32 buckets is more than the kernel's 131072 rows",
+        ),
+        (
+            probe([add("hist", ir.arg(1), ir.arg(0))]), [replace(ir.map_of("@", "hist", UINT64), parameters=(2,))],
+            "the kernel has no hist() like this one",
+        ),
+        (
+            probe([add("hist", ir.arg(0)), count(name="@n")]),
+            [ir.map_of("@", "hist"), ir.map_of("@n", "count")],
+            "its clause has other maps beside a hist()",
+        ),
+        (
+            probe([add("hist", ir.arg(0))], predicate=_many(80)), [ir.map_of("@", "hist")],
+            "with its predicate the kernel's condition would be too long",
+        ),
         (probe([add("min", ir.arg(1), ir.arg(0))]), _with("min"), "the kernel has no min() like this one"),
         (probe([add("max", ir.arg(1), ir.arg(0))]), _with("max"), "the kernel has no max() like this one"),
         (
@@ -327,8 +398,9 @@ def test_a_place_with_one_clause_in_user_space_has_no_triggers() -> None:
     maps = [ir.map_of("@", "count", UINT64), ir.map_of("@h", "hist", UINT64)]
     made = event(probe([count(ir.arg(0))]), probe([add("hist", ir.arg(0), ir.arg(1), name="@h")]), maps=maps)
     assert made.reasons == (
-        ("@", "another clause at the same place runs in user space"), ("@h", "the kernel has no hist() like this one"),
-    )  # fmt: skip
+        ("@", "another clause at the same place runs in user space"),
+        ("@h", "max_map_keys times 64 buckets is more than the kernel's 131072 rows"),
+    )
 
 
 @pytest.mark.parametrize(

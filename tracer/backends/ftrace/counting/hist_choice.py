@@ -1,14 +1,15 @@
 """Which clauses a hist trigger does exactly as its Python would, and for the others why not.
 
-A clause becomes one trigger, so that each hit is in all of its maps or in none: its maps share one set of keys. lhist()
-takes three triggers, of which each hit meets one. Several clauses may feed one map, in the kernel or not: all that is
-taken into the kernel adds up in any order.
+A clause becomes one trigger, so that each hit is in all of its maps or in none: its maps share one set of keys. A
+histogram takes up to three triggers, of which each hit meets one. Several clauses may feed one map, in the kernel or
+not: all that is taken into the kernel adds up in any order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tracer.backends.ftrace.counting.bucket_parts import doubling, linear
 from tracer.backends.ftrace.counting.map_uses import Uses
 from tracer.backends.ftrace.fetchargs import Constant as Known
 from tracer.backends.ftrace.fetchargs import FromSample, Number
@@ -17,6 +18,7 @@ from tracer.backends.ftrace.program import Run
 from tracer.backends.ftrace.trigger import (
     CPU,
     LEAST_ROWS,
+    LONGEST,
     MOST_KEYS,
     MOST_ROWS,
     MOST_SUMS,
@@ -27,7 +29,6 @@ from tracer.backends.ftrace.trigger import (
 )
 from tracer.dataclass import dataclass, field
 from tracer.kernel.uprobe_events.model import Fetch
-from tracer.lang.aggregations.buckets import linear_count
 from tracer.lang.aggregations.registry import buckets_of, kept_of
 from tracer.lang.fixed_width import wrap_int
 from tracer.lang.typed import MapDecl
@@ -116,8 +117,11 @@ class _Clause:
             elif not isinstance(step, (Require, Let)) and not (isinstance(step, steps.Fetch) and step.name in needed):
                 raise _No("its clause does more than aggregate")
         condition = self._condition()
-        if len(statements) == 1 and _even(self._decl(statements[0])):
-            return list(self._linear(statements[0], condition))
+        if len(statements) == 1 and _is_histogram(self._decl(statements[0])):
+            found = list(self._histogram(statements[0], condition))
+            if any(len(trigger.action("continue")) > LONGEST for trigger in found):
+                raise _No("with its predicate the kernel's condition would be too long")
+            return found
         feeds = tuple(map(self._feed_of, statements))
         rows = max((self._rows(statement) for statement in statements), default=1)
         return [Trigger(tuple(self.keys), tuple(self.sums), condition, rows, (feeds,))] if feeds else []
@@ -145,8 +149,8 @@ class _Clause:
     def _feed(self, statement: Update | MapAdd) -> Feed:
         decl = self._decl(statement)
         self._check(statement, decl)
-        if _even(decl):
-            raise _Together(f"its clause has other maps beside an {decl.kind}()")
+        if _is_histogram(decl):
+            raise _Together(f"its clause has other maps beside {_named(decl)}")
         key = self._key(statement)
         columns = {part.index for part in key if isinstance(part, Column)}
         if self.columns not in (None, columns):
@@ -213,7 +217,7 @@ class _Clause:
     def _check(self, statement: Update | MapAdd, decl: MapDecl) -> None:
         """Whether a map can be in the kernel at all."""
         name = statement.map
-        if kept_of(decl).counted is None and not _even(decl):
+        if kept_of(decl).counted is None and not _is_histogram(decl):
             raise _No(f"the kernel has no {decl.kind}() like this one")
         if name in self.uses.by_probes:
             raise _No("a probe does more with the map than add to it")
@@ -233,60 +237,44 @@ class _Clause:
         """How many rows a trigger with the keys so far can need: what the map has room for."""
         return self.plan.program.most_keys(statement.map) if self.keys else 1
 
-    def _linear(self, statement: Update | MapAdd, condition: str) -> Iterator[Trigger]:
-        """The triggers of lhist(): between the ends, below and above."""
+    def _histogram(self, statement: Update | MapAdd, condition: str) -> Iterator[Trigger]:
+        """The triggers of a histogram, of which each hit meets one."""
         decl = self._decl(statement)
         self._check(statement, decl)
         key = self._key(statement)
         assert statement.value is not None
-        value = self._part(statement.value, "an lhist()")
+        value = self._part(statement.value, _named(decl))
         if not isinstance(value, _Field) or value.name in (THREAD, CPU):
-            raise _No("an lhist() of something that is no field of the event")
-        even = _even(decl)
-        assert even is not None
-        low, high, step = even
-        if low < 0 or low % step:
+            raise _No(f"{_named(decl)} of something that is no field of the event")
+        type, even = self.fetches[int(value.name[1:])].type, _even(decl)
+        if even is not None and (even[0] < 0 or even[0] % even[2]):
             raise _No("lhist() does not begin at a multiple of its step from 0 on")
         if len(self.keys) == MOST_KEYS:
             raise _No(f"more than {MOST_KEYS - 1} keys beside the bucket")
-        buckets = linear_count(low, high, step)
         rows = self._rows(statement)
+        found = tuple(doubling(value.name, type) if even is None else linear(value.name, type, *even))
+        buckets = max(part.rows for part in found)
         if rows * buckets > MOST_ROWS:
             raise _No(f"max_map_keys times {buckets} buckets is more than the kernel's {MOST_ROWS} rows")
-        name = value.name
-        inside, below, above = _ranges(name, self.fetches[int(name[1:])].type, low, high)
-        keys = tuple(self.keys)
-        bucketed = (*keys, f"{name}.buckets={step}")
-        for range, bucket, fields, most in (
-            (inside, Column(len(keys), False), bucketed, rows * buckets),
-            (below, 0, keys, rows),
-            (above, buckets - 1, keys, rows),
-        ):
-            if range is not None:
-                text = " && ".join(filter(None, (condition, range)))
-                yield Trigger(fields, (), text, most, ((Feed(statement.map, key, bucket=bucket),),))
+        for part in found:
+            text = " && ".join(filter(None, (condition, part.condition)))
+            column = () if part.column is None else (part.column,)
+            bucket = Column(len(self.keys), False) if column else part.bucket
+            feeds = ((Feed(statement.map, key, bucket=bucket),),)
+            yield Trigger((*self.keys, *column), (), text, rows * part.rows, feeds)
+
+
+def _named(decl: MapDecl) -> str:
+    return f"{'an' if decl.kind.startswith('l') else 'a'} {decl.kind}()"
+
+
+def _is_histogram(decl: MapDecl) -> bool:
+    """Whether its buckets are such that triggers find them."""
+    buckets = buckets_of(decl)
+    return buckets is not None and (buckets.even is not None or buckets.doubles(*buckets.of(decl)))
 
 
 def _even(decl: MapDecl) -> tuple[int, int, int] | None:
     """The low end, the high end and the step of a histogram whose buckets are of one width."""
     buckets = buckets_of(decl)
     return None if buckets is None or buckets.even is None else buckets.even(*buckets.of(decl))
-
-
-def _ranges(field: str, type: str, low: int, high: int) -> tuple[str | None, str | None, str | None]:
-    """The conditions under which a field, read as signed 64 bits, is between, below `low`, and from `high` on; None for
-    what cannot be, "" for what is always so. `low` is not negative; each constant fits the field.
-    """
-    signed, bits = type[0] == "s", int(type[1:])
-    if bits == 64 and not signed:
-        below = f"({field} < {low} || {field} >= {1 << 63})" if low else f"{field} >= {1 << 63}"
-        inside = f"{field} >= {low} && {field} < {high}" if low else f"{field} < {high}"
-        return inside, below, f"{field} >= {high} && {field} < {1 << 63}"
-    most = (1 << bits - signed) - 1
-    if low > most:
-        return None, "", None
-    ends = [f"{field} >= {low}"] if low or signed else []
-    if high <= most:
-        ends.append(f"{field} < {high}")
-    under = f"{field} < {low}" if low or signed else None
-    return " && ".join(ends), under, f"{field} >= {high}" if high <= most else None
