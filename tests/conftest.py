@@ -7,7 +7,6 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
 
 from tests.harness.cli import PATIENCE
 from tests.harness.kernel import KernelLog
@@ -20,8 +19,12 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # In CI the same examples each time, so that a failure there is of the change; everywhere else new ones are looked for.
 # How long one takes says nothing on a machine that does other work too.
-settings.register_profile("ours", deadline=None, derandomize=os.environ.get("CI") == "true")
-settings.load_profile("ours")
+# No test of an emulated machine needs it, and to import it takes seconds there.
+if os.environ.get("TRACER_TEST_WARM") != "1":
+    from hypothesis import settings
+
+    settings.register_profile("ours", deadline=None, derandomize=os.environ.get("CI") == "true")
+    settings.load_profile("ours")
 
 
 @pytest.fixture(scope="session")

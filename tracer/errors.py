@@ -150,7 +150,7 @@ def asked_to_end() -> object:
 
 
 class Heard:
-    """As long as it lasts, `hear` is what `tell` of this thread goes to, and `asked` what `asked_to_end` gives; None
+    """A context in which `hear` is what `tell` of this thread goes to, and `asked` what `asked_to_end` gives; None
     leaves either as it was.
     """
 

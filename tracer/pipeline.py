@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
@@ -85,7 +85,12 @@ def plan(
         from tracer.resolve.functions.unused_results import unused
         from tracer.resolve.symbols.demangle import demangler
 
-        return DebugInfo(places, demangler, unused)
+        def finder() -> Any:
+            from tracer.resolve.variables import places
+
+            return places
+
+        return DebugInfo(places, demangler, unused, finder)
 
     if places:
         tree = replace(tree, types=replace(tree.types, outside=outside))

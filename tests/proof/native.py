@@ -48,6 +48,7 @@ def prelude() -> str:
     text = re.sub(r"#define CONTROL .*", "#define CONTROL shim_control", text)
     text = re.sub(r"#define EACH\(.*", "#define EACH(function, number) ((u64)(function))", text)
     text = re.sub(r"#define OPAQUE\(x\) .*", "#define OPAQUE(x) ((void)0)", text)
+    text = re.sub(r'_Pragma\("clang [^"]*"\)', "", text)  # tcc takes none within a function
     return f"""{(HERE / "shim.h").read_text()}
 #define SLEEPABLE 1
 #define COOKIES 1

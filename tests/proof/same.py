@@ -44,6 +44,9 @@ OPTIMISED = 64
 
 LOOP_LIMIT = 16
 
+HALVED = "halved"
+"""What has been seen where programs did not compile together, so that each half was tried, which is dear."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -165,6 +168,7 @@ class Legs:
                 lambda: native.compile_many(generated, self.folder, self.kernel_reads, compiler),
             )
         except Exception as error:
+            self.report.seen[HALVED] = self.report.seen.get(HALVED, 0) + 1
             if len(cases) == 1:
                 return [{"raised": f"{type(error).__name__}: {error}"}]
             half = len(cases) // 2

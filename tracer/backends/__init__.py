@@ -38,7 +38,9 @@ class Unwinder(Protocol):
         """The number of what a process has mapped now, which changes when that takes the place of something else."""
 
     def space(self, pid: int, state: int, addresses: tuple[int, ...]) -> int:
-        """What stands for the process in a stack of these addresses, found elsewhere in a state of that number."""
+        """The number that stands for the process in a stack of these addresses, found elsewhere in a state of that
+        number.
+        """
 
     def altered(self) -> set[int]:
         """The processes that have changed their mappings since the last call: what was met there may no longer hold."""
@@ -56,12 +58,12 @@ class Places(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a session needs of the trace that it is part of. `unwinder` walks user stacks by unwind tables,
-    `interpreters` names the functions of interpreters on stacks, `places` keeps symbols what they were at the hit: each
-    is None where no clause wants it. `wake` are descriptors that end a wait in `events` early when they become readable
-    (a signal came, the target ended); the session only polls them, and does not read them. `kept` are descriptors that
-    `attach` keeps open until no probe is left, even where tracer is killed. `waits` is called with a line where the
-    kernel takes long to attach or remove probes.
+    """The surroundings of a session: what it needs of the trace that it is part of. `unwinder` walks user stacks by
+    unwind tables, `interpreters` names the functions of interpreters on stacks, `places` keeps symbols what they were
+    at the hit: each is None where no clause wants it. `wake` are descriptors that end a wait in `events` early when
+    they become readable (a signal came, the target ended); the session only polls them, and does not read them. `kept`
+    are descriptors that `attach` keeps open until no probe is left, even where tracer is killed. `waits` is called with
+    a line where the kernel takes long to attach or remove probes.
     """
 
     unwinder: Unwinder | None

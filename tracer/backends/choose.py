@@ -30,7 +30,7 @@ BACKENDS: dict[str, Callable[[], Backend]] = {name: partial(_made, name) for nam
 
 
 class Activation(Enum):
-    """How semaphores are handled if the kernel does not count them."""
+    """The handling of semaphores if the kernel does not count them."""
 
     REFUSED = "the program is refused"
     BY_HAND = "the tracer raises them itself (--usdt-file-activation)"
@@ -39,7 +39,7 @@ class Activation(Enum):
 
     @classmethod
     def of(cls, command: bool, follow: bool, by_hand: bool = False) -> Activation:
-        """What holds for a trace of a command, or that follows; `by_hand`: the user asks for it."""
+        """The activation for a trace of a command, or that follows; `by_hand`: the user asks for it."""
         if command or follow:
             return cls.TOO_EARLY if command else cls.FOLLOWED
         return cls.BY_HAND if by_hand else cls.REFUSED
@@ -116,7 +116,7 @@ def choose(
 
 
 def _activated(capabilities: Capabilities, activation: Activation) -> tuple[Capabilities, bool]:
-    """What a backend can do with the tracer's help, and whether it needs that for semaphores."""
+    """The capabilities of a backend with the tracer's help, and whether it needs that for semaphores."""
     lacks = capabilities.missing.get(features.SEMAPHORE)
     if lacks is None or activation is Activation.REFUSED:
         return capabilities, False

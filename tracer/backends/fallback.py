@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class _Compiled(Protocol):
     @property
     def backend(self) -> str | None:
-        """Its name."""
+        """The name of the backend."""
 
 
 C = TypeVar("C", bound=_Compiled)
@@ -98,7 +98,7 @@ def _known(error: OSError) -> TracerError:
 
 
 def _both(first: TracerError | OSError, second: TracerError | OSError, other: _Compiled) -> TracerError | OSError:
-    """What the first backend says, and the other if that is something else."""
+    """The error of the first backend, with that of the other if it is something else."""
     if isinstance(first, OSError):
         return second
     if isinstance(second, OSError):

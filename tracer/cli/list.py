@@ -200,6 +200,14 @@ def _is_program(name: str) -> bool:
         return False
 
 
+def _line_of(listed: Listed) -> int:
+    """The line of source text that a probe is at, else 0."""
+    *_, source, line = ("", *listed.probe.split(":"))
+    if line.isdecimal() and source.isdecimal():
+        line = source
+    return int(line) if line.isdecimal() and listed.kind == "uprobe" and "." in listed.probe.rpartition(":")[0] else 0
+
+
 class Details:
     """The lines below a probe; probes come file by file. With -p semaphores are those of these processes."""
 
@@ -220,6 +228,8 @@ class Details:
             if self._path:
                 self._texts.close()
             self._path, self._texts, self._running = listed.path, SiteTexts(listed.path), None
+        if (number := _line_of(listed)) and listed.sites:
+            yield from self._texts.source(number, listed.sites[0].address)
         prototypes = [self._prototype(listed, site) for site in listed.sites]
         same = len({*prototypes}) == 1  # static functions of one name may have others
         yield from prototypes[0] if same else ()
@@ -228,6 +238,8 @@ class Details:
             yield from () if same else (f"  {each}" for each in prototype)
             for index, arg in enumerate(site.args):
                 yield f"  arg{index}: {self._texts.argument(arg)}"
+            variables = self._texts.variables(listed.kind, listed.probe, site.address)
+            yield from (f"  {each}" for each in variables)
         guarded = {site.semaphore: site for site in listed.sites if site.semaphore is not None}
         for site in guarded.values():
             if (text := self._semaphore(site)) is not None:

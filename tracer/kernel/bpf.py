@@ -54,7 +54,7 @@ class ProgramRefused(OSError):
 
 
 def address(buffer: bytes | bytearray | ctypes.Array[ctypes.c_char] | None) -> int:
-    """Where a buffer lies; the caller keeps it alive."""
+    """The address of a buffer, which the caller keeps alive."""
     if buffer is None:
         return 0
     if isinstance(buffer, bytes):
@@ -317,6 +317,6 @@ def raw_tracepoint(name: str, program: int) -> int:
 
 
 def possible_cpus() -> int:
-    """How many slots a per-CPU value has: the highest possible CPU plus one."""
+    """The number of slots of a per-CPU value: the highest possible CPU plus one."""
     with open("/sys/devices/system/cpu/possible", encoding="utf-8") as file:
         return max(int(part.split("-")[-1]) for part in file.read().strip().split(",")) + 1

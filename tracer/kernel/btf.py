@@ -67,7 +67,7 @@ def offsets(wanted: Mapping[str, Sequence[str]], data: bytes) -> dict[tuple[str,
 
 
 def own_offsets(wanted: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], int]:
-    """Those of the kernel that runs. They are kept: it takes 5 MB and some 40 ms to read how it describes itself.
+    """The offsets in the kernel that runs. They are kept: it takes 5 MB and some 40 ms to read how it describes itself.
     Raises `OSError`, and `ValueError` as `offsets`.
     """
     system = os.uname()
@@ -96,7 +96,7 @@ class _Types:
         self._next = self._first
 
     def structures(self, names: Collection[str]) -> dict[str, int]:
-        """Where the structures of these names begin."""
+        """The places at which the structures of these names begin."""
         found: dict[str, int] = {}
         for wanted in names:
             name = self._texts.find(b"\0%b\0" % wanted.encode()) + 1
@@ -110,7 +110,7 @@ class _Types:
         return found
 
     def at(self, number: int) -> int:
-        """Where a type begins."""
+        """The place at which a type begins."""
         while number >= len(self._starts):
             self._advance()
         return self._starts[number]

@@ -37,7 +37,7 @@ def raise_limits() -> None:
 
 
 def allowed_descriptors() -> int:
-    """How many more may be opened under the soft limit."""
+    """The number of descriptors that may still be opened under the soft limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return 1 << 20

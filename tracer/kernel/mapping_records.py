@@ -89,7 +89,7 @@ class MappingRecords:
             raise
 
     def _open(self, cpu: int, tasks: Sequence[int], prompt: bool, size: int) -> None:
-        """Of one CPU: the records of all tasks come into one ring."""
+        """Opens the descriptors of one CPU: the records of all tasks come into one ring."""
         flags = _WANTED | (perf.INHERIT if tasks != [-1] else 0)
         ring: perf.Ring | None = None
         for task in tasks:
@@ -120,7 +120,7 @@ class MappingRecords:
         return bool(self._later) or any(ring.has_data for ring in self._rings)
 
     def take(self) -> Iterator[Record]:
-        """What is new, in the order of time."""
+        """Takes the new records, in the order of time."""
         full = any(ring.size - (head - tail) < _LARGE for ring in self._rings for tail, head in (ring.span,))
         # While one ring is read, a process may move from its CPU to another: a later ring can have what is newer than
         # what comes into this one. So what is newer than the reading waits for the next, which follows at once.

@@ -83,9 +83,9 @@ _TAIL = 1032
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What of `struct perf_event_attr` is used here; `clock` is a clockid for `use_clockid`, or None. `config1` and
-    `config2` mean what the type says. `registers` is a mask of those to sample, `stack` how many bytes of the user
-    stack, a multiple of 8; the kernel takes less where a record would else exceed 64 KiB.
+    """The fields of `struct perf_event_attr` that are used here; `clock` is a clockid for `use_clockid`, or None.
+    `config1` and `config2` mean what the type says. `registers` is a mask of those to sample, `stack` how many bytes of
+    the user stack, a multiple of 8; the kernel takes less where a record would else exceed 64 KiB.
     """
 
     type: int
@@ -240,7 +240,7 @@ class Ring:
         return fd
 
     def remap(self) -> None:
-        """In a forked process, which the kernel does not give the mapping."""
+        """Maps the ring anew in a forked process, which the kernel does not give the mapping."""
         self._unmap()  # first: the new mapping may be where the old one was
         self._map()
 
@@ -256,7 +256,7 @@ class Ring:
         return self._tail.value, head
 
     def copy(self, tail: int, head: int, to: memoryview) -> None:
-        """What is between two positions, into memory of that size."""
+        """Copies what is between two positions into memory of that size."""
         first, second = self._between(tail, head)
         to[: len(first)] = first
         to[len(first) :] = second
@@ -294,8 +294,8 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What was in some rings at a moment. `began`: before that (nanoseconds of CLOCK_MONOTONIC) it was not yet looked
-    at. Not `complete`: some rings have more. Those of a copier have a `number`.
+    """The content of some rings at a moment. `began`: before that (nanoseconds of CLOCK_MONOTONIC) it was not yet
+    looked at. Not `complete`: some rings have more. Those of a copier have a `number`.
     """
 
     began: int

@@ -54,11 +54,11 @@ class Tracefs:
 
     @property
     def definitions_file(self) -> str:
-        """Where probes are defined and undefined."""
+        """The path of the file in which probes are defined and undefined."""
         return f"{self.root}/uprobe_events"
 
     def readme(self) -> str:
-        """What this kernel knows of ftrace, in its own words."""
+        """The kernel's own words on what it knows of ftrace."""
         return _readme(self.root)
 
     def knows(self, feature: str) -> bool:
@@ -83,7 +83,7 @@ class Tracefs:
         return True
 
     def places(self, group: str, event: str) -> int:
-        """How many places an event has."""
+        """The number of places of an event."""
         found = (_LINE.match(line) for line in _read(self.definitions_file).splitlines())
         return sum(match is not None and (match[2], match[3]) == (group, event) for match in found)
 
@@ -105,7 +105,8 @@ class Tracefs:
         return [each for each in dict.fromkeys(self.definition_lines()) if each != ("", "")]
 
     def profile(self) -> tuple[list[str], list[int]]:
-        """For each uprobe that is defined, anybody's, in the order of `definition_lines`: file and event, and its hits.
+        """The uprobes that are defined, anybody's, in the order of `definition_lines`: file and event of each, and its
+        hits.
 
         All hits, also those that a filter drops: the kernel counts them before it looks whose they are. Before Linux
         6.12 or so not atomically.
@@ -123,7 +124,7 @@ class Tracefs:
         return _read(f"{self.root}/events/{group}/{event}/format")
 
     def trigger_file(self, group: str, event: str) -> str:
-        """Where an event's triggers are set and removed."""
+        """The path of the file in which an event's triggers are set and removed."""
         return f"{self.root}/events/{group}/{event}/trigger"
 
     def trigger(self, group: str, event: str, line: str, put: Callable[[str, str], None]) -> None:
@@ -194,7 +195,7 @@ class Tracefs:
                 return fd
 
     def last_error(self, line: str) -> Said | None:
-        """What the kernel's error_log (Linux 5.2) says about a line that it refused; None where it says nothing."""
+        """The words of the kernel's error_log (Linux 5.2) about a line that it refused; None where it says nothing."""
         try:
             log = _read(f"{self.root}/error_log")
         except TracerError:

@@ -19,10 +19,10 @@ from tracer.lang.scope.facts import Facts, MapFacts
 from tracer.lang.syntax import ast
 from tracer.lang.types import INT64, IntType, Type
 from tracer.lang.types.combine import settled, stored, wide
-from tracer.lang.walk import Node, rewrite, walk_program
+from tracer.lang.walk import Node, rewrite, walk, walk_program
 from tracer.probes.model import ClauseKind
 from tracer.probes.registry import KINDS, alone
-from tracer.probes.site import Site
+from tracer.probes.site import Site, in_files
 
 MAP_KINDS = ("hash", "lruhash", "percpuhash", "percpulruhash")
 """The kinds of map that `let @x = …(100);` can declare."""
@@ -46,14 +46,14 @@ def analyse(
     tree = desugared(program)
     if program.options:
         said += unknown_options(tree)
-    units = tuple(_units(tree, sites))
+    units = tuple(_units(tree, sites, said))
     ctx, checked = infer(tree, units, config)
     if any(map.kind is None for map in ctx.found.maps.values()):
         from tracer.lang.check.unassigned import read_as_zero
 
         tree, unassigned = read_as_zero(tree)
         said += unassigned
-        ctx, checked = infer(tree, tuple(_units(tree, sites)), config)
+        ctx, checked = infer(tree, tuple(_units(tree, sites, [])), config)
     facts = ctx.found
     said += _declarations(tree, facts)
     found = sorted([*said, *ctx.diagnostics], key=lambda diagnostic: (diagnostic.span.start, diagnostic.span.end))
@@ -113,16 +113,37 @@ def _declarations(program: ast.Program, facts: Facts) -> Iterator[Diagnostic]:
         seen.add(name)
 
 
-def _units(program: ast.Program, sites: Mapping[int, tuple[Site, ...]]) -> Iterator[Unit]:
-    """The clauses, one for each sort of sites that their attach points have."""
+def _units(
+    program: ast.Program, sites: Mapping[int, tuple[Site, ...]], said: list[Diagnostic]
+) -> Iterator[Unit]:
+    """The clauses, one for each sort of sites that their attach points have, and for each place of the variables that
+    they read. `said` gets warnings.
+    """
     number = 0
     for index, clause in enumerate(program.clauses):
         every = sites.get(index, alone(clause.points))
         for group in _groups(clause.points):
             points = tuple([clause.points[place] for place in group])
             own = every if len(group) == len(clause.points) else _of_points(every, group)
-            yield Unit(number, clause, KINDS[points[0].kind].clause, points, own)
-            number += 1
+            unit = Unit(number, clause, KINDS[points[0].kind].clause, points, own)
+            for each in _by_variables(program, unit, said):
+                yield each
+                number += 1
+
+
+def _by_variables(program: ast.Program, unit: Unit, said: list[Diagnostic]) -> Iterator[Unit]:
+    """A unit, or several where it reads variables that are not in the same place at all its sites."""
+    reads = program.types.outside is not None and any(
+        isinstance(node, ast.Name) and node.name in ("vars", "args")
+        for root in (unit.clause.predicate, *unit.clause.body) if root is not None
+        for node in walk(root)
+    )  # fmt: skip
+    if not reads or not in_files(unit.sites):
+        return iter((unit,))
+    from tracer.lang.check.variable_sites import split
+
+    assert program.types.outside is not None
+    return split(unit, program.types.outside(), said)
 
 
 def _groups(points: tuple[ast.AttachPoint, ...]) -> list[list[int]]:

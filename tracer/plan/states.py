@@ -14,8 +14,8 @@ from tracer.lang.features import Feature
 
 @dataclass(frozen=True, slots=True)
 class Supported:
-    """It works. `how` says how, `but` what is missing ("partly"), `slow` why another backend that can do it is
-    preferred when the user names none.
+    """The state of a feature that works. `how` says how, `but` what is missing ("partly"), `slow` why another backend
+    that can do it is preferred when the user names none.
     """
 
     how: str = ""
@@ -25,7 +25,7 @@ class Supported:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """It does not work: the reason and the remedy."""
+    """The state of a feature that does not work: the reason and the remedy."""
 
     reason: str
     hint: str | None = None
@@ -52,7 +52,7 @@ def elsewhere(backend: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What one backend allows here.
+    """The capabilities of one backend here.
 
     `unusable` is set where nothing works (no bpf(), no tracefs, not root). `features` has a state for each feature,
     None where only root can tell; one that is not in it is supported. `facts` are findings for `info`: name to "yes",

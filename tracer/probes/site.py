@@ -236,6 +236,14 @@ class FileSite(Site):
         return f"{before}{colon}{int(number):#x}{plus}{offset}"
 
     @property
+    def line(self) -> int:
+        """The line of source text that it is a place of, where the probe names one; else 0."""
+        if self.shown != self.probe:
+            return 0  # an address
+        *_, before, last = ("", *self.probe.rsplit(":", 2))
+        return int(before if before.isdecimal() else last) if last.isdecimal() else 0
+
+    @property
     def is_return_probe(self) -> bool:
         """Whether the kernel replaces the function's return address, and the hit is at the return."""
         return self.kind == "uretprobe"

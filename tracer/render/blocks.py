@@ -125,7 +125,7 @@ def member(field: Field) -> Callable[[bytes], Any]:
 
 
 def reader(type: Type) -> Callable[[bytes], Any]:
-    """From the bytes of a value in memory to its form in `lang.types`."""
+    """The function from the bytes of a value in memory to its form in `lang.types`."""
     match type:
         case IntType(signed=signed):
             return lambda raw: int.from_bytes(raw, sys.byteorder, signed=signed)

@@ -25,7 +25,7 @@ def text_histogram(decl: MapDecl, rows: list[Row]) -> bytes:
 
 
 def _bounds(decl: MapDecl, row: Row) -> str:
-    """How a bucket is labelled: `[0]`, `[2, 4)`, `[1K, ...)`."""
+    """The label of a bucket: `[0]`, `[2, 4)`, `[1K, ...)`."""
     low, high, buckets = row.low, row.high, buckets_of(decl)
     assert buckets is not None
     parameters = buckets.of(decl)

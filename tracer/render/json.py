@@ -51,7 +51,7 @@ class JsonRenderer(Renderer):
         return json_value(type, self.text)
 
     def printf(self, texts: Iterable[bytes]) -> None:
-        """They become JSON strings all at once, with a NUL between two; where one holds a NUL itself, or what a NUL
+        """Makes JSON strings of them all at once, with a NUL between two; where one holds a NUL itself, or what a NUL
         becomes in JSON, it is done one by one.
         """
         each = list(texts)

@@ -80,7 +80,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
 
 
 def _full(maps: Sequence[str], program: Program) -> str:
-    """Which maps were full, and how there is room."""
+    """The maps that were full, and how there is room."""
     most = program.config.max_map_keys
     declared = [name for name in maps if program.maps[name].most]
     remedies = [f"raise the {program.maps[name].most} of let {name} = …" for name in declared]

@@ -56,7 +56,7 @@ class Attached(Notice):
 
 
 class Chosen(Said):
-    """Which processes are traced, where a name or descendants were asked for; and where others have the probes too."""
+    """The traced processes, where a name or descendants were asked for; and where others have the probes too."""
 
 
 class PassedOver(Said):
@@ -64,7 +64,7 @@ class PassedOver(Said):
 
 
 class Raised(Said):
-    """In which processes tracer itself has raised semaphores."""
+    """The processes in which tracer itself has raised semaphores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Overhead(Notice):
 
 
 class Detail(Said):
-    """How the trace is done."""
+    """A detail of how the trace is done."""
 
     weight = DETAIL
 
@@ -114,19 +114,19 @@ class Missed(Warned):
 
 
 class Missing(Warned):
-    """Who is waited for (a server, a file system), and what is missing since it did not answer."""
+    """The server or file system that is waited for, and what is missing since it did not answer."""
 
 
 class GivenUp(Warned):
-    """What is looked for beside the answer, and is not any more, for want of descriptors or memory."""
+    """A search beside the answer that was given up, for want of descriptors or memory."""
 
 
 class NotUndone(Warned):
-    """What could not be undone as it should be."""
+    """A deed that could not be undone as it should be."""
 
 
 class CommandFailed(Warned):
-    """How the command of the trace has ended, where not well."""
+    """The end of the trace's command, where that was not well."""
 
 
 class StacksBroken(Warned):
@@ -202,7 +202,7 @@ class BeingWritten(Notice):
 
 @dataclass(frozen=True, slots=True)
 class Lost(Notice):
-    """What was lost: see `results.events.Loss`. `exits`: an exit() may be among it."""
+    """The losses: see `results.events.Loss`. `exits`: an exit() may be among it."""
 
     weight = WARNING
     loss: Loss
@@ -349,7 +349,7 @@ class Consumer:
     """Takes what a trace gives. Every method may be called from the trace's thread alone, and does nothing here."""
 
     def attached(self, probes: int) -> None:
-        """How many probes are attached: whoever reads that may rely on it."""
+        """Says how many probes are attached: whoever reads that may rely on it."""
 
     def event(self, event: Event, store: MapStore) -> None:
         """Something that a probe, BEGIN, END or an interval says; `store` is read for print(@x)."""
@@ -358,7 +358,7 @@ class Consumer:
         """Maps: at the end, and where somebody asks for them meanwhile."""
 
     def lost(self, loss: Loss) -> None:
-        """What was lost, if anything."""
+        """Says what was lost, if anything."""
 
     def silent(self, probe: str, reason: str) -> None:
         """An attach point was never hit, and why."""

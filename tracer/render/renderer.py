@@ -111,19 +111,19 @@ class Renderer(Consumer, ABC):
     """Whether values are escaped on a terminal one by one; else the format sees to what it writes."""
 
     def texts_of(self, format: int) -> ValueText:
-        """How arguments of a printf look, or of what is written like one."""
+        """The look of a printf's arguments, or of what is written like one."""
         output = self._program.outputs.get(format)
         if output is None or output.kind == "join":
             return self.text
         return self.text.raw if output.kind in ("cat", "system") else self._said
 
     def shape(self, number: int, type: Type) -> Show:
-        """How what print() shows looks: one of `Program.shapes`."""
+        """The look of what print() shows: one of `Program.shapes`."""
         return self.show(type)
 
     @abstractmethod
     def show(self, type: Type) -> Show:
-        """How values of a type look."""
+        """The look of values of a type."""
 
     @abstractmethod
     def printf(self, texts: Iterable[bytes]) -> None:
@@ -135,7 +135,7 @@ class Renderer(Consumer, ABC):
 
     @abstractmethod
     def print_time(self, text: bytes) -> None:
-        """What time() made."""
+        """Prints what time() made."""
 
     def message(self, output: Output, text: bytes) -> None:
         """The text of errorf() and the like, which goes to stderr as a line with its place in the program, and with
@@ -218,7 +218,7 @@ class Renderer(Consumer, ABC):
                 self.message(output, text)
 
     def place(self, span: Span) -> tuple[str, int, int]:
-        """Where a message comes from: the program's name, line and column."""
+        """The place that a message comes from: the program's name, line and column."""
         source = self._program.source
         name = source.part(span.start)[1]
         return ("stdin" if name == "-e" else name, *source.position(span.start))

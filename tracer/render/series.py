@@ -67,7 +67,7 @@ def _scale(values: list[int], signed: bool) -> tuple[int, int]:
 
 
 def _divided(value: float, by: int) -> float:
-    """As bpftrace computes it, in single precision."""
+    """The quotient as bpftrace computes it, in single precision."""
     return _single(_single(value) / _single(by))
 
 

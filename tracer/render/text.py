@@ -28,7 +28,7 @@ class TextRenderer(Renderer):
         return (self.text.raw if self.own is not None and self.own.printed(number) else self.text).of(type)
 
     def printf(self, texts: Iterable[bytes]) -> None:
-        """As they are."""
+        """Prints them as they are."""
         self.write(b"".join(texts))
 
     def print_values(self, shown: Iterable[bytes]) -> None:
@@ -36,7 +36,7 @@ class TextRenderer(Renderer):
         self.write(b"".join([b"%b\n" % text for text in shown]))
 
     def print_time(self, text: bytes) -> None:
-        """As it is."""
+        """Prints it as it is."""
         self.write(text)
 
     def maps(self, snapshots: Iterable[MapSnapshot]) -> None:

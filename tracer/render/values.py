@@ -64,7 +64,7 @@ class Symbolizer(Protocol):
         """The build-id of that file in hexadecimal, and the offset in the file in bytes."""
 
     def mapping(self, pid: int, address: int) -> Mapping | None:
-        """What is mapped there."""
+        """The mapping that holds an address."""
 
 
 def frames_of(stack: Stack, symbols: Symbolizer) -> Iterator[tuple[int, bool]]:

@@ -39,6 +39,7 @@ _WITH_PROVIDER = tuple(kind.name for kind in KINDS.values() if kind.has_notes)
 
 # A number would be an address, and `+8` at the end an offset.
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*")
+_AT_LINE = re.compile(r"([^:,]+):[^:,]*[./][^:,]*:\d+(?::\d+)?")  # as debuggers have it, without the kind of probe
 
 
 class ListedSite(NamedTuple):
@@ -115,10 +116,9 @@ def list_lines(pattern: str | None, target: Target, left_out: list[str] | None =
         return _function_lines(wanted, binary, target, left_out)
 
     for each in _patterns(pattern):
-        yield from (f"{unit}\n" for _, unit in _units(each))
-        if _place(each, target) is not None:
+        if _place(each, target) is not None or _units(each):
             yield from (f"{listed.probe}\n" for listed in list_probes(each, target, left_out))
-        elif not _units(each):
+        else:
             yield from _in_files(each, target, of_kind)
 
 
@@ -159,8 +159,9 @@ def _patterns(text: str | None) -> list[str | None]:
     """Several patterns with commas between them; a comma is one of a name where no kind of probe stands behind it."""
     if text is None:
         return [None]
-    found: list[str | None] = []
-    start = 0
+    if (at_line := _AT_LINE.fullmatch(text)) is not None and at_line[1] not in (*SPELLINGS, "*", "build-id"):
+        return [f"uprobe:{text}"]
+    found, start = list[str | None](), 0
     for comma in re.finditer(r",\s*(?=(\w+|\*):)", text):
         if comma[1] not in (*SPELLINGS, "*"):
             continue

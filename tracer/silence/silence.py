@@ -218,7 +218,10 @@ class Silence:
         if self._plan.shared and self._session.hits() == 0:
             hits = [0] * len(every)  # those of others may be among what was counted
         self._hits = hits
-        with_sites = [number for number, point in enumerate(every) if point.places]
+        # One that became several, for variables in different places, is hit where any of them is.
+        hit = {(point.text, point.span) for number, point in enumerate(every) if hits[number]}
+        others = [number for number, point in enumerate(every) if hits[number] or (point.text, point.span) not in hit]
+        with_sites = [number for number in others if every[number].places]
         gone = self._session.gone
         return [each for each in with_sites if each not in gone and (not hits[each] or self._by_others(each))]
 

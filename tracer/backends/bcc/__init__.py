@@ -40,7 +40,7 @@ class BccBackend:
     name = "bcc"
 
     def capabilities(self, wanted: Collection[Feature] | None = None) -> Capabilities:
-        """What this host allows."""
+        """The capabilities of this host."""
         from tracer.backends.bcc.host.capabilities import capabilities
 
         return capabilities(wanted)

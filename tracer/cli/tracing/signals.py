@@ -74,7 +74,7 @@ class Signals:
 
 
 def looked_after(plan: Plan) -> AbstractContextManager[object]:
-    """As long as it lasts, it is said who holds tracer up in the kernel, where no signal reaches it."""
+    """A context in which it is said who holds tracer up in the kernel, where no signal reaches it."""
     if not plan.probes:
         return nullcontext()
     from tracer.tracing.locked import Locked

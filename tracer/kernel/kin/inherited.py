@@ -52,7 +52,7 @@ class Inherited:
         return bool(self._threads)
 
     def hung_up(self) -> int:
-        """How many have hung up since the last time; what else `watch` was told of counts too."""
+        """The number that have hung up since the last time; what else `watch` was told of counts too."""
         found = self._epoll.poll(0)
         for fd, _ in found:
             self._epoll.unregister(fd)

@@ -21,8 +21,8 @@ def cleanup() -> list[str]:
 
 
 def sweep(tracefs: Tracefs, without_lock: bool) -> list[str]:
-    """What `cleanup` does, and each start, which leaves alone what has no lock: another container's session may be
-    between its definitions and their use.
+    """Does what `cleanup` is for, and each start, which leaves alone what has no lock: another container's session may
+    be between its definitions and their use.
     """
     alone = tracefs.lock(alone=True, patience_s=_PATIENCE_S) if without_lock else None
     try:

@@ -169,8 +169,9 @@ class Definitions:
         return self._tracefs.knows("many")
 
     def in_use(self) -> None:
-        """From now on the kernel itself refuses to remove them; but for those that have triggers alone, which outlive
-        their tracer. Their lock stays: who can take it `alone` knows that no session with triggers lives.
+        """To be called when the kernel itself refuses to remove them from now on; but for those that have triggers
+        alone, which outlive their tracer. Their lock stays: who can take it `alone` knows that no session with triggers
+        lives.
         """
         if not self._triggers:
             self._unlock()

@@ -130,7 +130,9 @@ class Copier:
         self.pid = 0
 
     def _ask(self) -> None:
-        """For a round. Where the process does not answer, it is ended, and its last round is the one to go on from."""
+        """Asks for a round. Where the process does not answer, it is ended, and its last round is the one to go on
+        from.
+        """
         if not self.runs:
             return
         try:
@@ -150,7 +152,7 @@ class Copier:
 
 
 class _Memory:
-    """What both processes see: words, and numbered rounds, each at an offset that a table tells."""
+    """The memory that both processes see: words, and numbered rounds, each at an offset that a table tells."""
 
     def __init__(self, size: int, rings: int) -> None:
         self.size = size
@@ -249,7 +251,7 @@ class _Copying:
             self._used.popleft()
 
     def _room(self, wanted: int) -> tuple[int, int]:
-        """From where to where a round of so many bytes may go; less where it does not fit anywhere. It never ends where
+        """The room into which a round of so many bytes may go; less where it does not fit anywhere. It never ends where
         the oldest begins: that would look as if nothing were used.
         """
         size = self._memory.size

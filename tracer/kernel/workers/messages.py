@@ -56,7 +56,9 @@ def send(connection: socket, message: Any, descriptors: Sequence[int] = ()) -> N
 
 
 def receive(connection: socket) -> tuple[Any, list[int]] | None:
-    """What was sent, None where the other side has gone. Raises `OSError`. Only what is returned keeps descriptors."""
+    """Receives what was sent, None where the other side has gone. Raises `OSError`. Only what is returned keeps
+    descriptors.
+    """
     room = CMSG_SPACE(4 * MOST_DESCRIPTORS)
     head, rights, _, _ = connection.recvmsg(_HEAD.size, room, MSG_CMSG_CLOEXEC | MSG_WAITALL)
     passed = [fd for *_, data in rights for (fd,) in struct.iter_unpack("=i", data)]

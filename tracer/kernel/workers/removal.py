@@ -5,26 +5,24 @@ having written the number anew, the breakpoint stays for ever: the kernel logs "
 unregister, leaking uprobe" (kernel/events/uprobes.c, __update_ref_ctr; 6.18). So before a removal what has fallen is
 raised, to one for each breakpoint that the process has; and after it the bytes are compared with the file's. What
 stayed is attached once more and removed. It stays then where another tracer has a probe there, or where the kernel
-fails again, which its log says with the number of the process that asked.
+fails again, which its log says with the number of the thread that asked.
 
-Memory is read and written through the door that waits for no page that may never come, and in a process beside, which
-is left behind where something else takes long. All of it has a bound.
+Memory is read and written through the door that waits for no page that may never come, and in a thread beside, which
+is left behind where something else takes long, and ends with its process. All of it has a bound.
 """
 
 from __future__ import annotations
 
-import marshal
 import os
-import signal
 import time
+from _thread import allocate_lock, get_native_id, start_new_thread
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tracer.dataclass import NamedTuple
 from tracer.host.memory import open_memory, open_pages, read, write
 from tracer.host.named import named
-from tracer.host.polling import readable
 from tracer.host.stat import directory, pids
 from tracer.opening import opened
 
@@ -40,6 +38,7 @@ _SITES, _MOST, _FAILED = 64, 4096, 16
 """Places without a semaphore that are compared, places at all, and breakpoints that are told."""
 _NEGATIVE = 0x8000
 _NEVER = b"\xcc", b"\xcd\x03"
+_T = TypeVar("_T")
 
 
 class Spot(NamedTuple):
@@ -100,24 +99,23 @@ class Removal:
         self._log = _log()
         self._prepared = 0.0
 
-    def prepare(self, held: Collection[int]) -> None:
-        """Before a removal: raises what has fallen. `held` are descriptors that nobody else may keep open."""
+    def prepare(self) -> None:
+        """Before a removal: raises what has fallen."""
         if self._counted and time.monotonic() > self._prepared + _AGAIN_S:
-            _beside(self._lift, held)
+            _beside(self._lift)
             self._prepared = time.monotonic()
 
     def _lift(self) -> None:
         for memory, here in _users(self._counted, self._pids):
             memory.lift(here)
 
-    def check(self, held: Collection[int] = (), only: Collection[Sequence[Any]] | None = None) -> list[Stayed]:
+    def check(self, only: Collection[Sequence[Any]] | None = None) -> list[Stayed]:
         """After the last removal, or the last of `only` these places: takes out what has stayed, and returns what stays
         all the same. Of all processes only where the kernel says that it failed, or says nothing; of some always.
         """
         failed = self._log < 0 or bool(list(_failures(self._log)))
         spots = self._spots if only is None else [each for each in self._spots if each in only]
-        rows = _beside(lambda: [tuple(each) for each in self._found(spots, failed)], held)
-        return [Stayed(*row) for row in rows or ()]
+        return _beside(lambda: list(self._found(spots, failed))) or []
 
     def _found(self, spots: Sequence[Spot], failed: bool) -> Iterator[Stayed]:
         if failed or self._pids:
@@ -138,7 +136,7 @@ class Removal:
                 if self._log < 0:
                     failed = any(memory.lacks(here) for memory, here in _users([spot], [pid], only=True))
                 else:
-                    failed = any(b":%d " % os.getpid() in line for line in _failures(self._log))
+                    failed = any(b":%d " % get_native_id() in line for line in _failures(self._log))
                 if not failed or time.monotonic() > end:
                     break
             if failed:
@@ -179,43 +177,27 @@ def _failures(log: int) -> Iterator[bytes]:
             yield line
 
 
-def _beside(function: Callable[[], Any], descriptors: Collection[int]) -> Any:
-    """What a function returns in a process that is not waited for longer than `_PATIENCE_S`, and that has none of these
-    descriptors; None where that did not come.
+def _beside(function: Callable[[], _T]) -> _T | None:
+    """What a function returns in a thread that is not waited for longer than `_PATIENCE_S`; None where that did not
+    come, or it failed. A process would copy a megabyte of this one.
     """
-    try:
-        read, write = os.pipe2(os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        pid = os.fork()
-    except OSError:
-        os.close(read)
-        os.close(write)
-        return None
-    if pid == 0:
+    found: list[_T] = []
+    ended = allocate_lock()
+
+    def work() -> None:
         try:
-            os.close(read)
-            for each in descriptors:
-                with suppress(OSError):
-                    os.close(each)
-            os.write(write, marshal.dumps(function()))
+            with suppress(Exception):
+                found.append(function())
         finally:
-            os._exit(0)
-    os.close(write)
-    data = b""
-    with suppress(OSError):
-        if readable((read,), _PATIENCE_S):
-            data = os.read(read, 1 << 16)
-    os.close(read)
-    with suppress(OSError):  # SIGCHLD is ignored, and the kernel has reaped it
-        if not data:
-            os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0 if data else os.WNOHANG)
+            ended.release()
+
+    ended.acquire()
     try:
-        return marshal.loads(data) if data else None
-    except (EOFError, ValueError):  # it was killed while it wrote
+        start_new_thread(work, ())
+    except RuntimeError:  # pids.max, RLIMIT_NPROC, RLIMIT_AS
         return None
+    ended.acquire(timeout=_PATIENCE_S)
+    return found[0] if found else None
 
 
 def _users(spots: Sequence[Spot], first: Sequence[int], only: bool = False) -> Iterator[tuple[_Memory, list[Spot]]]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 
 def main() -> None:
-    """From the request to the end of the pipe."""
+    """Runs from the request to the end of the pipe."""
     from tracer.kernel.workers.semaphores import Counting, Semaphore
 
     lines = sys.stdin.buffer

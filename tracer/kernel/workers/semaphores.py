@@ -83,7 +83,7 @@ def places(every: Sequence[Mapped], semaphore: Semaphore) -> dict[int, Mapped]:
 
 
 def values_of(pid: int, semaphore: Semaphore) -> list[int]:
-    """What a semaphore says in a process, of each image that has it; nothing where that cannot be read."""
+    """The values of a semaphore in a process, of each image that has it; none where that cannot be read."""
     try:
         memory = open_memory(pid)
     except OSError:
@@ -109,8 +109,8 @@ def unraised(pid: int, semaphores: Iterable[Semaphore]) -> dict[int, Semaphore]:
 
 
 class Counting:
-    """What one tracer has raised. Not thread-safe; the calls are `raise_all`, then `lower_all`. `copies`: only those
-    that are `unraised`.
+    """The semaphores that one tracer has raised. Not thread-safe; the calls are `raise_all`, then `lower_all`.
+    `copies`: only those that are `unraised`.
     """
 
     def __init__(self, semaphores: Iterable[Semaphore], directory: str = DIRECTORY, copies: bool = False) -> None:

@@ -30,7 +30,7 @@ class Worker:
             os.write(self.to, f"{question}\n".encode())
 
     def answer(self, patience_s: float = 0) -> str | None:
-        """What it has written at once; "" of one that died, None where there is nothing yet."""
+        """The text that it has written at once; "" of one that died, None where there is nothing yet."""
         return os.read(self.back, 4096).decode() if readable((self.back,), patience_s) else None
 
     def end(self, wait: bool = True) -> None:
@@ -46,7 +46,7 @@ class Worker:
 
 
 def inherited() -> dict[str, str]:
-    """What a child of ours has of our environment: what an interpreter built with a shared library may need.
+    """The part of our environment that a child has: what an interpreter built with a shared library may need.
 
     Nothing else: an `ARCH` that was meant for the build of a kernel would have libbcc compile for another machine.
     """

@@ -146,8 +146,8 @@ def _held(pid: int, thread: int) -> Held | None:
 
 
 def _freed(pid: int, functions: Sequence[str]) -> str:
-    """What frees a thread that has these on the kernel's stack. A request that a FUSE server has read is waited for
-    whatever comes (request_wait_answer).
+    """The remedy that frees a thread that has these on the kernel's stack. A request that a FUSE server has read is
+    waited for whatever comes (request_wait_answer).
     """
     if "request_wait_answer" not in functions:
         return f"kill -9 {pid} frees it"
@@ -167,7 +167,7 @@ def _freed(pid: int, functions: Sequence[str]) -> str:
 
 
 def _threads(only: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Those of some processes, or of all but our own."""
+    """The threads of some processes, or of all but our own."""
     own = os.getpid()
     for name in map(str, only) if only else os.listdir("/proc"):
         if not name.isdigit() or int(name) == own:

@@ -94,7 +94,7 @@ def _serve(connection: socket, tracer: int) -> None:
             elif kind == "mind":
                 removal = removal or Removal(*words)
             elif kind == "check":
-                stay = removal.check(held, words[0]) if removal is not None else []
+                stay = removal.check(words[0]) if removal is not None else []
                 send(connection, [tuple(each) for each in stay])
                 removal = removal if words[0] is not None else None
             elif kind == "forget":
@@ -102,14 +102,14 @@ def _serve(connection: socket, tracer: int) -> None:
             else:
                 locks = locks or kind == "hold"
                 if removal is not None and kind in ("close", "append"):
-                    removal.prepare((*held, connection.fileno()))
+                    removal.prepare()
                 _answer(connection, held, last, kind, words, passed)
     except Exception as error:  # the connection has broken, or this is a fault of ours: the undoing is left to do
         with suppress(OSError):
             send(connection, _said(error))
     if removal is not None:
         with suppress(Exception):
-            removal.prepare((*held, connection.fileno()))
+            removal.prepare()
     _together(_close, list(held - last))
     _close_last(held & last)
     held.clear()

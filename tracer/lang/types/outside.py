@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
-from tracer.dataclass import dataclass
+from tracer.dataclass import NamedTuple, dataclass
 from tracer.lang.types import Type
 from tracer.probes.site import FileSite
+
+INSIDE = "they are known only at a function's first instruction, and this is inside a function"
+"""What `Outside.parameters` says of a place that is not a function's entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,57 @@ class Parameter:
     indirect: bool = False
     reference: bool = False
     reason: str = ""
+
+
+Tree = tuple[Any, ...]
+"""How a number is found at a hit: `("reg", name)`; `("const", n)`; `("here", n)`, the place of the probe and so many
+bytes; `("read", size, tree)`, the unsigned integer at an address; `("cast", bits, signed, tree)`, its lowest bits,
+extended; or an operator with two trees, in 64 bits without sign. `>>s`, `<s` and their like read both as signed.
+"""
+
+
+class Piece(NamedTuple):
+    """A part of a value, `size` bytes from `offset` on: what `tree` gives, or with `memory` what is at that address."""
+
+    offset: int
+    size: int
+    memory: bool
+    tree: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A variable or parameter in scope at a place of the code, and where its value is there.
+
+    `reason` says why it cannot be read: none of it, or only its `pieces` can. `text` is the type as the program has it,
+    `reference` as in `Parameter`. `function` is the one whose text declares it, `level` 0 in the innermost of those
+    that were inlined there, 1 in its caller; `line` is where it is declared, 0 where nothing says. `hidden`: one of
+    the same name is further inside. `early`: the reason is that the function has not come to it yet.
+    """
+
+    name: str
+    text: str
+    type: Type | None = None
+    pieces: tuple[Piece, ...] = ()
+    reference: bool = False
+    reason: str = ""
+    parameter: bool = False
+    function: str = ""
+    level: int = 0
+    line: int = 0
+    hidden: bool = False
+    early: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A place in the text, `shop.c:41`, and the nearest lines of the same function at which a variable can be read:
+    `before` and `after`, 0 for none.
+    """
+
+    here: str
+    before: int = 0
+    after: int = 0
 
 
 class Outside(Protocol):
@@ -53,3 +107,9 @@ class Outside(Protocol):
         """A variable of the file of a site: its address less that of the site, and its type, which is an integer of its
         size where no debug information says it; else why it has none.
         """
+
+    def variables(self, site: FileSite) -> tuple[Local, ...] | str:
+        """The variables in scope at a site, the innermost first; else why they are not known."""
+
+    def readable(self, site: FileSite, name: str) -> Lines:
+        """Where a variable that cannot be read at a site can be."""

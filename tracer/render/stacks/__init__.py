@@ -19,7 +19,7 @@ LINES = "folded"
 
 
 def document_of(format: str) -> Callable[[Sequence[Profile], Page], bytes]:
-    """What writes a format; only its module is imported."""
+    """The writer of a format; only its module is imported."""
     found: Callable[[Sequence[Profile], Page], bytes] = import_module(f"{__name__}.{format}").document
     return found
 

@@ -109,7 +109,7 @@ class Collector:
             yield frame._replace(name=printable(name), address=0, module=None)
 
     def _names(self, decl: MapDecl, types: Sequence[Type]) -> tuple[str, ...]:
-        """What the program writes for each label, for readers who ask by name."""
+        """The program's words for each label, for readers who ask by name."""
         written: list[str] = []
         for clause in self._program.clauses:
             for node in walk_clause(clause):

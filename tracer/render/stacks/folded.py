@@ -30,5 +30,5 @@ def lines(profile: Profile, first: str | None = None) -> bytes:
 
 
 def _safe(name: str) -> str:
-    """As perf's own converter does, a semicolon becomes a colon."""
+    """The text with colons for semicolons, as perf's own converter has it."""
     return printable(name).replace(";", ":") or _NOTHING

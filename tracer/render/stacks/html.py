@@ -52,5 +52,5 @@ def document(profiles: Sequence[Profile], page: Page) -> bytes:
 
 
 def _hash(text: str) -> str:
-    """By which a browser knows what it may run."""
+    """The hash by which a browser knows what it may run."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

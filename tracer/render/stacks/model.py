@@ -65,7 +65,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a document says beside the stacks. `compare`: its two profiles are shown as the difference of the second
+    """The texts of a document beside the stacks. `compare`: its two profiles are shown as the difference of the second
     from the first.
     """
 
@@ -88,8 +88,8 @@ def kind_of(name: str, path: str | None) -> Kind:
 
 
 def printable(text: str) -> str:
-    """On one line and with nothing in it that a terminal, a browser or a reader of lines could take for more than text:
-    what is no printable character becomes an escape, each by itself.
+    """The text on one line, with nothing in it that a terminal, a browser or a reader of lines could take for more than
+    text: what is no printable character becomes an escape, each by itself.
     """
     if text.isprintable():
         return text

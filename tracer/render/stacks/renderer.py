@@ -61,7 +61,7 @@ class DocumentRenderer(FoldedRenderer):
 
     @property
     def profiles(self) -> Sequence[Profile]:
-        """What was printed so far, each with a name of its own."""
+        """The profiles that were printed so far, each with a name of its own."""
         seen: dict[str, int] = {}
         named = []
         for each in self._profiles:

@@ -30,8 +30,8 @@ from tracer.lang.walk import walk_clause
 
 
 class OwnTexts:
-    """Of a program's formats, of what it prints, and of its maps. A variable or a map is its own where all is that is
-    ever put there.
+    """The texts of a program's own, in its formats, in what it prints, and in its maps. A variable or a map is its own
+    where all is that is ever put there.
     """
 
     def __init__(self, program: Program) -> None:
@@ -62,7 +62,7 @@ class OwnTexts:
         return self._shapes.get(shape, False)
 
     def key(self, map: str, parts: int) -> tuple[bool, ...]:
-        """Which parts of a map's keys are."""
+        """Whether each part of a map's keys is the program's own."""
         return tuple((map, place) not in self._foreign for place in range(parts))
 
     def value(self, map: str) -> bool:

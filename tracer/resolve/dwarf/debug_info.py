@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from functools import cached_property, lru_cache, partial
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 from tracer import cache
 from tracer.errors import TracerError
@@ -28,7 +28,7 @@ from tracer.lang.types import (
     Type,
 )
 from tracer.lang.types.combine import layout
-from tracer.lang.types.outside import Parameter
+from tracer.lang.types.outside import Lines, Local, Parameter, Piece
 from tracer.probes.site import FileIdentity, FileSite
 from tracer.resolve import marshalling
 from tracer.resolve.dwarf import types
@@ -53,7 +53,10 @@ from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.elf.variables import Demangler, last_word, variable_of
 
 _KIND = "types"
-_TYPES = (ArrayType, CharType, EnumType, Field, FloatType, IntType, NamedType, Parameter, PointerType, StructType)
+_TYPES = (
+    ArrayType, CharType, EnumType, Field, FloatType, IntType, Lines, Local, NamedType, Parameter, Piece, PointerType,
+    StructType,
+)  # fmt: skip
 _CLASSES: dict[str, type] = {each.__name__: each for each in _TYPES}
 _VARIABLES = frozenset((dw.VARIABLE,))
 _MOST_KEPT = 4096
@@ -61,17 +64,28 @@ _MOST_KEPT = 4096
 _NOTHING = "there is no debug information of it"
 
 
+class Finder(Protocol):
+    """Finds variables at a place, of a file by its path and its debug information: `resolve.variables.places`."""
+
+    def variables_at(self, path: str, entries: Entries, site: FileSite, key: str) -> tuple[Local, ...] | None:
+        """See there."""
+
+    def readable_lines(self, path: str, entries: Entries, site: FileSite, key: str, name: str) -> Lines | None:
+        """See there."""
+
+
 class DebugInfo:
     """The `Outside` of the files of these sites. `demangler` reads names of C++ and Rust. `unused` says of a file and
-    the address of a function whether its callers leave its result unread.
+    the address of a function whether its callers leave its result unread. `finder` finds variables.
     """
 
     def __init__(
         self, sites: Iterable[FileSite], demangler: Callable[[], Demangler] | None = None,
         unused: Callable[[str, int], bool] = lambda path, address: False,
+        finder: Callable[[], Finder] | None = None,
     ) -> None:  # fmt: skip
         self._files: dict[str, _File] = {}
-        self._unused = unused
+        self._unused, self._finder = unused, finder
         self._sites = tuple(sites)
         for site in self._sites:
             key = _key(site.identity)
@@ -111,6 +125,14 @@ class DebugInfo:
     def variable(self, site: FileSite, name: str) -> tuple[int, Type] | str:
         found = self._files[_key(site.identity)].variable(name, site.address)
         return found if isinstance(found, str) else (found[0] - site.address, found[1])
+
+    def variables(self, site: FileSite) -> tuple[Local, ...] | str:
+        assert self._finder is not None
+        return self._files[_key(site.identity)].variables(site, self._finder)
+
+    def readable(self, site: FileSite, name: str) -> Lines:
+        assert self._finder is not None
+        return self._files[_key(site.identity)].readable(site, name, self._finder)
 
     def keep(self) -> None:
         """Keeps for the next run what was read, and closes the files."""
@@ -194,10 +216,33 @@ class _File:
             found = self._answer("parameters", site.address, lambda entries: parameters_at(entries, site, self.key))
         except TracerError as error:
             return error.message
-        if found is None:
-            missing = self._entries.split.missing if self._elf is not None and self._entries is not None else ()
-            return f"its debug information was split off to {min(missing)}, which is not there" if missing else _NOTHING
-        return found
+        return self._missing() if found is None else found
+
+    def _missing(self) -> str:
+        """Why the debug information does not tell of a function."""
+        missing = self._entries.split.missing if self._elf is not None and self._entries is not None else ()
+        return f"its debug information was split off to {min(missing)}, which is not there" if missing else _NOTHING
+
+    def variables(self, site: FileSite, finder: Callable[[], Finder]) -> tuple[Local, ...] | str:
+        """The variables in scope at a site, or why they are not known."""
+        found: tuple[Local, ...] | None
+        try:
+            about = f"{site.address} {site.line}"
+            found = self._answer(
+                "variables", about, lambda entries: finder().variables_at(self.path, entries, site, self.key)
+            )
+        except TracerError as error:
+            return error.message
+        return self._missing() if found is None else found
+
+    def readable(self, site: FileSite, name: str, finder: Callable[[], Finder]) -> Lines:
+        """Where a variable can be read that cannot at a site."""
+        found: Lines | None
+        about = f"{site.address} {site.line} {name}"
+        found = self._answer(
+            "readable", about, lambda entries: finder().readable_lines(self.path, entries, site, self.key, name)
+        )
+        return found or Lines("")
 
     def no_result(self, site: FileSite, unused: Callable[[str, int], bool]) -> str:
         """Why the function that a site is in returns nothing; "" where it returns something, or nobody knows."""

@@ -126,15 +126,7 @@ class _UnitFrames:
 
     @cached_property
     def _lines(self) -> LineTable | None:
-        at = self._unit.top.number(dw.STMT_LIST)
-        if at is None:
-            return None
-        data, names = self._entries.section(".debug_line"), self._entries.section(".debug_line_str")
-        unit = next((each for each in units(data, at) if each.start == at), None)
-        if unit is None:
-            return None
-        home = "" if unit.version >= 5 else self._unit.top.text(dw.COMP_DIR)  # there it is directory 0
-        return LineTable(data, unit, names, os.fsencode(home))
+        return line_table(self._entries, self._unit)
 
     def _path(self, number: int) -> str:
         return "" if self._lines is None else self._lines.paths.get(number, "")
@@ -142,3 +134,16 @@ class _UnitFrames:
     def _line(self, address: int) -> tuple[str, int]:
         row = None if self._lines is None else self._lines.at(address)
         return ("", 0) if row is None else (row.path or "", row.line)
+
+
+def line_table(entries: Entries, unit: Unit) -> LineTable | None:
+    """The lines of a unit of the traced file; None where it has none."""
+    at = unit.top.number(dw.STMT_LIST)
+    if at is None:
+        return None
+    data, names = entries.section(".debug_line"), entries.section(".debug_line_str")
+    program = next((each for each in units(data, at) if each.start == at), None)
+    if program is None:
+        return None
+    home = "" if program.version >= 5 else unit.top.text(dw.COMP_DIR)  # there it is directory 0
+    return LineTable(data, program, names, os.fsencode(home))

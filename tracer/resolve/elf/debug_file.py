@@ -24,7 +24,7 @@ _MAX_SIZE = 1 << 32
 
 
 def debug_paths(elf: Elf) -> tuple[str, ...]:
-    """Where the debug file may be."""
+    """The paths at which the debug file may be."""
     cached = None
     if os.environ.get(SERVERS):
         from tracer.resolve.elf.debuginfod import cached_path

@@ -46,7 +46,7 @@ _failed: set[str] = set()
 
 
 def cached_path(build_id: str | None) -> str | None:
-    """Where the debug file is once it was fetched; None where no server is named."""
+    """The path of the debug file once it was fetched; None where no server is named."""
     if not os.environ.get(URLS, "").split() or build_id is None or not _BUILD_ID.fullmatch(build_id):
         return None
     return os.path.join(_folder(), build_id, "debuginfo")
@@ -178,7 +178,7 @@ def _is_of(path: str, build_id: str) -> bool:
 
 
 def _number(name: str, default: float) -> float:
-    """What elfutils' variable says; there too 0 and less stand for the default."""
+    """The value of elfutils' variable; there too 0 and less stand for the default."""
     try:
         number = float(os.environ[name])
     except (KeyError, ValueError):

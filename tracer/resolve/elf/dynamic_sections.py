@@ -35,8 +35,8 @@ Memory = Callable[[int, int, str], "bytes | None"]
 def dynamic_sections(
     tags: Mapping[int, int], segment_at: Callable[[int], Segment | None], memory: Memory
 ) -> tuple[Section, ...]:
-    """Those that the entries of the dynamic section lead to; the first is none, as in a table of headers. () where the
-    symbols cannot be found.
+    """The sections that the entries of the dynamic section lead to; the first is none, as in a table of headers. ()
+    where the symbols cannot be found.
     """
     symbols = _symbols(tags, memory)
     wanted = (
@@ -63,7 +63,7 @@ def dynamic_sections(
 
 
 def _symbols(tags: Mapping[int, int], memory: Memory) -> int:
-    """How many symbols there are; 0 where that cannot be told."""
+    """The number of symbols; 0 where that cannot be told."""
     try:
         if _HASH in tags:
             return int(struct.unpack("<II", memory(tags[_HASH], 8, "the hash table") or b"")[1])

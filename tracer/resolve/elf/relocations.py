@@ -22,7 +22,7 @@ class Relocation(NamedTuple):
 
 
 def relocations(elf: Elf) -> Iterator[Relocation]:
-    """Those of all sections that are loaded."""
+    """The relocations of all sections that are loaded."""
     for section in elf.sections:
         if section.type == SHT_RELA and section.address:
             content = elf.content(section)

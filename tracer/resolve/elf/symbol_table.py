@@ -164,8 +164,8 @@ class Table:
         ]
 
     def copies(self, name: str) -> list[Function]:
-        """What GCC made of the function of that name for some of its callers: `f.constprop.0`, `f.isra.0`, `f.part.0`;
-        the string table is asked first, as above.
+        """The copies that GCC made of the function of that name for some of its callers: `f.constprop.0`, `f.isra.0`,
+        `f.part.0`; the string table is asked first, as above.
         """
         start = name.encode("utf-8", "surrogateescape") + b"."
         found = set(re.findall(re.escape(start) + _COPY, self._strings)) if start in self._strings else ()

@@ -118,7 +118,9 @@ class Symbols:
         return ()
 
     def copies(self, name: str) -> tuple[Function, ...]:
-        """What GCC made of the function of that name for some of its callers, which then do not call it itself."""
+        """The copies that GCC made of the function of that name for some of its callers, which then do not call it
+        itself.
+        """
         return unique_places(each for table in self._all for each in table.copies(name))
 
     @property
@@ -191,7 +193,7 @@ class Symbols:
         return min(sized or unsized, key=Function.rank, default=None)
 
     def next_start(self, address: int) -> int | None:
-        """Where the next function after an address begins."""
+        """The address at which the next function begins."""
         starts = self._by_address[0]
         index = bisect_right(starts, address)
         return starts[index] if index < len(starts) else None

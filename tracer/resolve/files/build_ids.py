@@ -44,8 +44,8 @@ def files_of(text: str, target: Target) -> list[tuple[str, str]]:
 
 
 def running_files(target: Target) -> Iterator[str]:
-    """What processes run: the programs and libraries of some, of the command of `-c`, or of all. Each file once, by a
-    path from here if there is one, and else by one through a process.
+    """The files that processes run: the programs and libraries of some, of the command of `-c`, or of all. Each file
+    once, by a path from here if there is one, and else by one through a process.
     """
     if not target.pids and target.program is not None:
         from tracer.resolve.files.loaded import loaded_files

@@ -86,8 +86,8 @@ def find_files(text: str | None, target: Target) -> tuple[Found, ...]:
 
 
 def of_any(target: Target, found_by: Callable[[Picture | None], Iterable[Found]]) -> tuple[Found, ...]:
-    """What is found for each process of the target; for None where it has none. One that has nothing of it, or has
-    ended, is passed over where another has it. Raises `TracerError`.
+    """The files that are found for each process of the target; for None where it has none. One that has nothing of it,
+    or has ended, is passed over where another has it. Raises `TracerError`.
     """
     found: dict[str, Found] = {}
     failure: TracerError | None = None
@@ -128,7 +128,7 @@ def _at_path(text: str, process: Picture | None) -> tuple[Found, ...]:
 
 
 def _mapped(name: str, target: Target) -> tuple[Found, ...]:
-    """What the processes have mapped under a name, each the first that bears it; nothing where none has."""
+    """The files that the processes have mapped under a name, each the first that bears it; none where none has."""
 
     def first(process: Picture | None) -> Iterator[Found]:
         for each in _files(process):

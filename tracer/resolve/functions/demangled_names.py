@@ -109,7 +109,7 @@ def without_crate(readable: Mapping[str, str]) -> dict[str, str]:
 
 
 def _behind_crate(name: str, readable: str) -> str | None:
-    """What stands behind the crate in a name of Rust's that begins with one, if that has a module or a type."""
+    """The part behind the crate in a name of Rust's that begins with one, if that has a module or a type."""
     crate, colons, rest = readable.partition("::")
     is_rust = name.startswith("_R") or _RUST_HASH.search(name) is not None
     return rest if is_rust and colons and "::" in rest and crate.isidentifier() else None
@@ -142,7 +142,7 @@ def without_parameters(readable: str) -> str:
 
 
 def _start_of_name(short: str) -> int:
-    """Where the name begins, behind a return type; `short` is without parameters."""
+    """The place at which the name begins, behind a return type; `short` is without parameters."""
     if " " not in short or _BEFORE.match(short):
         return 0
     start = depth = 0

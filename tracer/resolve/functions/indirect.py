@@ -99,7 +99,9 @@ def _alike(processes: Sequence[Picture]) -> list[list[Picture]]:
 
 
 def _chosen(binary: Binary, functions: Sequence[Function], processes: Sequence[Picture]) -> dict[int, int]:
-    """By the address of each symbol that of its implementation, or _VDSO; those that cannot be told are absent."""
+    """The address of each symbol's implementation, or _VDSO, by that of the symbol; those that cannot be told are
+    absent.
+    """
     found: dict[int, int] = {}
     wanted = {each.address for each in functions}
     for each in _sources(binary, functions, processes):

@@ -117,7 +117,7 @@ def not_found(binary: Binary, name: str) -> NothingThere:
 
 
 def written_names(binary: Binary) -> dict[str, str]:
-    """For names of C++ and Rust in a file's symbol table what people write, where that means one place."""
+    """The names that people write, where they mean one place, by those of C++ and Rust in a file's symbol table."""
     texts = {each: binary.readable(each.name) for each in binary.symbols.functions}
     places: dict[str, set[int]] = {}
     for each, text in texts.items():
@@ -141,7 +141,7 @@ def names_to_suggest(binary: Binary, name: str) -> Iterable[str]:
 
 
 def _inlined(binary: Binary, name: str) -> str | None:
-    """Where a function without code stands in others, in words."""
+    """The places at which a function without code stands in others, in words."""
     from tracer.resolve.functions.inlining import at_places, inlined_by_name
 
     try:

@@ -41,7 +41,7 @@ def sequences_of(binary: Binary, source: str) -> list[Sequence]:
 
 
 def of_source(binary: Binary, functions: tuple[Function, ...], source: str) -> tuple[Function, ...]:
-    """Those of some functions whose first instruction comes from a source file. Raises as `sequences_of` does."""
+    """The functions among some whose first instruction comes from a source file. Raises as `sequences_of` does."""
     sequences = sorted(sequences_of(binary, source), key=lambda sequence: sequence[0].address)
     starts = [sequence[0].address for sequence in sequences]
 

@@ -37,7 +37,7 @@ def unused(path: str, address: int) -> bool:
 
 
 def _calls(code: Code, address: int) -> list[int] | None:
-    """Where each call of the function returns to; None where it is also jumped to, or may be."""
+    """The addresses to which calls of the function return; None where it is also jumped to, or may be."""
     found: list[int] = []
     segments = [each for each in code.elf.loads if code.executable(each.address)]
     if sum(each.file_size for each in segments) > _MOST_CODE:

@@ -146,7 +146,7 @@ class Interpreters:
         return kept
 
     def _of(self, processes: Processes, pid: int, process: Process) -> list[Loaded]:
-        """Those that it has, or had before."""
+        """The interpreters that a process has, or had before."""
         found: list[Loaded] = []
         for held in process.images:
             found += [each for each in self._in(processes, pid, held) if each not in found]

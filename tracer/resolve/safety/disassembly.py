@@ -31,7 +31,7 @@ class Instruction(NamedTuple):
 
     @property
     def target(self) -> int | None:
-        """Where a direct jump or call goes."""
+        """The target of a direct jump or call."""
         last = self.operands.rpartition(", ")[2].lstrip("#")
         return int(last, 16) if re.fullmatch(r"0x[0-9a-f]+|\d", last) else None
 

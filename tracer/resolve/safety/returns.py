@@ -58,7 +58,7 @@ _MOST_PARTS = 64
 
 @dataclass(frozen=True, slots=True)
 class ReturnPlan:
-    """Where to put the probes: the function's start for "uretprobe", its returns for "ret" (virtual addresses).
+    """The places of the probes: the function's start for "uretprobe", its returns for "ret" (virtual addresses).
     `danger`: why an exception may meet the return probe all the same. `nests`: whether the function may be called again
     before it has returned; the kernel loses returns of such that are nested deeper than 64. `tails`: beside its own
     returns, its tail calls and the returns that these lead to, each with what it is (`TailPlace`).
@@ -80,10 +80,11 @@ def plan_return(
     recursion: Callable[[Function], bool | None] = lambda function: False, walked: bool = False,
     called: Callable[[int], Function | None] | None = None,
 ) -> ReturnPlan:  # fmt: skip
-    """How to see each return of the function; `recursion` asks `Recursion`. `walked`: prefer probes on `ret`, since the
-    program walks stacks that may hold its return address, or needs the probe to be inside the file. `called`: the
-    function that a jump to an address calls; without it no tail call is followed. Raises `ElfError` with the reason
-    where it cannot be done safely; if `unsafe` only where it would break the program without an exception too.
+    """The plan by which each return of the function is seen; `recursion` asks `Recursion`. `walked`: prefer probes on
+    `ret`, since the program walks stacks that may hold its return address, or needs the probe to be inside the file.
+    `called`: the function that a jump to an address calls; without it no tail call is followed. Raises `ElfError` with
+    the reason where it cannot be done safely; if `unsafe` only where it would break the program without an exception
+    too.
     """
     if function.name in RETURNS_TWICE:
         raise code.elf.error(
@@ -235,7 +236,7 @@ def _returns(code: Code, parts: Sequence[Range]) -> tuple[int, ...]:
 
 
 def _tail_of(code: Code, jump: int) -> int:
-    """What `Site.tail` says of a jump."""
+    """The value of `Site.tail` for a jump."""
     (instruction,) = decode(code.elf.memory(jump, _LONGEST, "a jump") or b"", jump, code.elf.machine)[:1]
     if instruction.mnemonic == "jmp":
         return TailPlace.JUMP
@@ -295,7 +296,7 @@ _BOUND = re.compile(r".*, (0x[0-9a-f]+|\d)")
 
 
 def _switch_targets(code: Code, instructions: Sequence[Instruction], index: int) -> list[int]:
-    """Where the indirect jump can go, if it is a compiler's switch; otherwise there is no proof."""
+    """The targets of the indirect jump, if it is a compiler's switch; otherwise there is no proof."""
     jump = instructions[index]
     unknown = _NoProof(f"the indirect jump at {jump.address:#x} may leave it")
     if code.elf.machine != EM_X86_64:
@@ -331,8 +332,8 @@ def _is_pointer(jump: Instruction, before: Sequence[Instruction]) -> bool:
 
 
 def _bound(before: Sequence[Instruction]) -> int | None:
-    """How many entries the table has: from `cmp $N, %r` and the jump to the default case that follows it. Compilers put
-    moves between the two, which leave the flags alone.
+    """The number of the table's entries: from `cmp $N, %r` and the jump to the default case that follows it. Compilers
+    put moves between the two, which leave the flags alone.
     """
     jump = None
     for each in reversed(before):

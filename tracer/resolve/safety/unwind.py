@@ -117,7 +117,7 @@ _INDIRECT_CALL = re.compile(rb"\xff[\x10-\x17\x50-\x57\x90-\x97\xd0-\xd7]")
 
 
 class Unwinding:
-    """What may unwind through the functions of one file."""
+    """The things that may unwind through the functions of one file."""
 
     def __init__(self, code: Code, switching: Callable[[], str | None] = lambda: None) -> None:
         """`switching`: why its stacks may be switched, where a process that has it loaded says so."""
@@ -278,7 +278,7 @@ class Unwinding:
 
     @cached_property
     def _offset_tables(self) -> list[Range]:
-        """Where pointers to imported functions are kept."""
+        """The ranges in which pointers to imported functions are kept."""
         return [
             Range(each.address, each.address + each.size, each.name)
             for each in self._elf.sections

@@ -12,8 +12,8 @@ from tracer.resolve.safety.placement import UNSAFE
 def leave_out(
     refused: Sequence[TracerError], number: int, left_out: list[str], what: str, of: str = "functions"
 ) -> None:
-    """Of `number` places these errors: raises the error where it is of the only one, `ElfError` where all are refused;
-    where some are, adds a line to `left_out`. `what` they cannot, `of` what they are.
+    """Says the errors that some of `number` places have: raises the error where it is of the only one, `ElfError` where
+    all are refused; where some are, adds a line to `left_out`. `what` they cannot, `of` what they are.
     """
     if not refused:
         return

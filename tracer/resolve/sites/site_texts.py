@@ -4,16 +4,25 @@ where arguments are. The file is read when the first is asked for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError, printable
+from tracer.opening import content
 from tracer.probes.site import ArgSpec
 from tracer.resolve.binary import Binary
 from tracer.resolve.usdt.words import words
 
+if TYPE_CHECKING:
+    from tracer.resolve.variables.words import VariableTexts
+
+_MOST_SOURCE = 16 << 20
+"""Bytes of a source file that are read."""
+
 
 class SiteTexts:
-    """Of one file."""
+    """The texts of places in one file."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -45,7 +54,7 @@ class SiteTexts:
         return words(arg, self._binary.arch)
 
     def offset(self, address: int) -> int | None:
-        """Its place in the file."""
+        """The file offset of an address."""
         return self._binary.elf.offset_of(address)
 
     @property
@@ -57,7 +66,31 @@ class SiteTexts:
     def _binary(self) -> Binary:
         return Binary(self._path)
 
+    def variables(self, kind: str, probe: str, address: int) -> Iterator[str]:
+        """A line for each variable in scope there: `total: int in eax`."""
+        return self._variables.lines(kind, probe, address)
+
+    def source(self, line: int, address: int) -> Iterator[str]:
+        """A line of source text and its neighbours, where its file is there."""
+        path, _, found = (self.line(address) or "").rpartition(":")
+        if found != str(line):
+            return
+        try:
+            text = content(path, _MOST_SOURCE).decode("utf-8", "replace").split("\n")
+        except OSError:
+            return
+        for number in range(max(line - 2, 1), min(line + 2, len(text)) + 1):
+            yield f"{'>' if number == line else ' '} {number:>5}  {printable(text[number - 1].expandtabs(4))}".rstrip()
+
+    @cached_property
+    def _variables(self) -> VariableTexts:
+        from tracer.resolve.variables.words import VariableTexts
+
+        return VariableTexts(self._path, self._binary.identity, self._binary.arch)
+
     def close(self) -> None:
         """Closes the file."""
+        if "_variables" in self.__dict__:
+            self._variables.close()
         if "_binary" in self.__dict__:
             self._binary.elf.close()

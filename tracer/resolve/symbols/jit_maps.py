@@ -83,7 +83,7 @@ class _Block(NamedTuple):
 
 
 class _Map:
-    """What is known of one file."""
+    """The knowledge of one file."""
 
     def __init__(self) -> None:
         self._blocks: list[_Block] = []

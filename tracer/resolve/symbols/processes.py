@@ -52,7 +52,7 @@ class Image:
     firsts: dict[int, int] = field(default_factory=dict)
 
     def hold(self, mappings: tuple[Mapping, ...]) -> None:
-        """It holds these: what was found out need not be right any more."""
+        """Notes that it holds these: what was found out need not be right any more."""
         self.mappings = mappings
         self.here.clear()
         self.after.clear()
@@ -88,7 +88,7 @@ class Process:
     seen: dict[tuple[int, int], Mapping] = field(default_factory=dict)
 
     def begin(self, since: int, mappings: tuple[Mapping, ...]) -> None:
-        """From that moment on (nanoseconds of CLOCK_MONOTONIC) these are mapped, perhaps once more."""
+        """Notes that these are mapped from that moment on (nanoseconds of CLOCK_MONOTONIC), perhaps once more."""
         again = (each for each in self.images if each.program == self.program and each.mappings == mappings)
         image = next(again, None)
         if image is None:
@@ -325,6 +325,6 @@ def _find(images: Iterable[Image], address: int, state: int = 0) -> Mapping | No
 
 
 def _started(pid: int) -> int | None:
-    """When the process started, in clock ticks since boot: tells it from a later one of the same number."""
+    """The start of the process in clock ticks since boot, which tells it from a later one of the same number."""
     process = identity(pid)
     return None if process is None else process.started

@@ -57,7 +57,7 @@ class _State:
     saved: int | None = None
 
     def joined(self, other: _State) -> _State:
-        """What holds on both ways."""
+        """The state that holds on both ways."""
         return _State(
             self.depth if self.depth == other.depth else None,
             self.base if self.base == other.base else None,
@@ -70,7 +70,7 @@ _LAST, _BROKEN = Step(LAST), Step(BROKEN)
 
 
 def step_in(module: Module, file_offset: int, exact: bool) -> Step:
-    """How to leave the function at an instruction of a file that no table has; if not `exact`, at the next one."""
+    """The step out of the function at an instruction of a file that no table has; if not `exact`, at the next one."""
     at = module.elf.address_of(file_offset)
     if at is None:
         return _BROKEN
@@ -120,8 +120,8 @@ def rule_of(code: bytes, start: int, address: int) -> Rule | None:
 
 
 def begins_frame(code: bytes) -> int | None:
-    """Where in code that ends at an instruction the frame of its function is set up, if the function is unknown; None
-    where it does not seem to set one up, so that the frame pointer may be its caller's.
+    """The place in code that ends at an instruction at which the frame of its function is set up, if the function is
+    unknown; None where it does not seem to set one up, so that the frame pointer may be its caller's.
     """
     found = max(map(code.rfind, _SETS_UP))
     return None if found < 0 or _ENDS.search(code, found) else found
@@ -210,7 +210,7 @@ def _written(state: _State, register: str) -> _State:
 
 
 def _place(operand: str, state: _State) -> int | None:
-    """How far below the CFA an operand points: rsp, rbp, or one of these and a number in brackets."""
+    """The bytes by which an operand points below the CFA: rsp, rbp, or one of these and a number in brackets."""
     if operand in ("rsp", "rbp"):
         return state.depth if operand == "rsp" else state.base
     found = re.fullmatch(r"\[(rsp|rbp)(?: ([+-]) (0x[0-9a-f]+|\d+))?\]", operand)

@@ -35,7 +35,7 @@ class Tables:
         return found or self._debug_frames.at(address)
 
     def end_before(self, address: int) -> int:
-        """Where the last entry ends that begins before an address; 0 for none."""
+        """The end of the last entry that begins before an address; 0 for none."""
         both = (self._frames, self._debug_frames)
         return max(tables.end_before(address) for tables in both if tables is not None)
 

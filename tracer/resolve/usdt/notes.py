@@ -104,7 +104,7 @@ def read_notes(elf: Elf, damaged: list[str] | None = None) -> tuple[UsdtNote, ..
 
 
 def code_ranges(elf: Elf) -> list[range]:
-    """Where code is. The headers of a file can lie in an executable segment, too, but in no such section."""
+    """The ranges of code. The headers of a file can lie in an executable segment, too, but in no such section."""
     sections = [range(each.address, each.address + each.size) for each in elf.sections if each.flags & SHF_EXECINSTR]
     loads = [range(each.address, each.address + each.file_size) for each in elf.loads if each.flags & PF_X]
     return sections or loads

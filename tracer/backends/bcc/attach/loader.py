@@ -131,8 +131,8 @@ def create_maps(generated: Generated, plan: Plan, groups: Groups | None = None) 
 
 
 def _more_memory(number: int) -> str:
-    """How the kernel can give more: it says EPERM for the limit on locked memory, which maps count against before Linux
-    5.11, and ENOMEM for the control group's, or where there is none left.
+    """The remedy where the kernel has too little memory: it says EPERM for the limit on locked memory, which maps count
+    against before Linux 5.11, and ENOMEM for the control group's, or where there is none left.
     """
     if number == errno.EPERM:
         return "raise the limit on locked memory (ulimit -l)"
@@ -187,7 +187,7 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
 
 
 def first_counter(plan: Plan) -> int:
-    """Where the elements of HITS for calls and returns begin, behind those of the attach points."""
+    """The index in HITS at which the elements for calls and returns begin, behind those of the attach points."""
     return sum(len(probe.clause.names) for probe in plan.probes)
 
 
@@ -278,14 +278,14 @@ def load_programs(
 
 
 def _maps_used(linked: bytes) -> int:
-    """How many maps a linked program names, by descriptor or by an address in them."""
+    """The number of maps that a linked program names, by descriptor or by an address in them."""
     slots = struct.iter_unpack("=BBhI", linked)
     kinds = (_MAP_BY_DESCRIPTOR, _ADDRESS_IN_MAP)
     return len({low for opcode, registers, _, low in slots if opcode == _LD_IMM64 and registers >> 4 in kinds})
 
 
 def constants(generated: Generated) -> dict[int, str]:
-    """What each constant that `link` replaces stands for."""
+    """The name of each constant that `link` replaces."""
     fixed = {LOSSES: "losses", RING: "ring", SCRATCH: "scratch", SITE_TEXTS: "texts", FOLLOWED: "followed"}
     fixed |= {STACK_RULES: "rules", PLACES: "places"}
     fixed |= {PYTHON_HOST: "host", PYTHON_IMAGES: "images", PYTHON_CODES: "codes"}

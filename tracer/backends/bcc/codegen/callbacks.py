@@ -99,7 +99,7 @@ def given_to(function: Function, made: Callback, more: Mapping[str, str] = Mappi
 
 
 def taken_from(function: Function, made: Callback, given: str) -> None:
-    """What was assigned there; and ends the clause where that was wanted."""
+    """Takes what was assigned there; ends the clause where that was wanted."""
     for name in made.changed:
         function.line(f"{name} = {given}.{name};")
     if made.leaves:

@@ -63,7 +63,7 @@ class Buffer:
         return self.behind(word, size_of(kind) // 8)
 
     def behind(self, word: int, words: int | None = None) -> Buffer:
-        """What begins at a word: all of it, or so many words."""
+        """The part of a buffer that begins at a word: all of it, or so many words."""
         words = self.words - word if words is None else words
         used = {at - word: lvalue for at, lvalue in self.used.items() if word <= at < word + words}
         return Buffer(self.base, self.first + word, words, used)
@@ -125,7 +125,7 @@ def long_words(kind: Type, start: int = 0) -> tuple[int, ...]:
 
 @dataclass(slots=True)
 class Shared:
-    """What all functions of a program share while it is generated."""
+    """The state that all functions of a program share while it is generated."""
 
     program: Program
     tables: dict[str, Table]
@@ -313,7 +313,7 @@ class Function:
         return "scratch->record"
 
     def home(self, name: Name) -> Buffer:
-        """Where a wide value is to be made: in the buffer of a later step, or in one of its own."""
+        """The buffer in which a wide value is to be made: that of a later step, or in one of its own."""
         if name.id not in self.buffers:
             at = self.placement.homes.get(name.id)
             if isinstance(at, Part):

@@ -27,8 +27,8 @@ RecordStep = model.Printf | model.PrintValue | model.Sample
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """In the buffer of a later step, from a word on, where a value of `kind` stands: in its key, or in its value (that
-    which a map is assigned, or that which a name is given).
+    """A part of the buffer of a later step, from a word on, in which a value of `kind` stands: in its key, or in its
+    value (that which a map is assigned, or that which a name is given).
     """
 
     step: Step
@@ -115,7 +115,7 @@ def _spread(values: Iterable[Value]) -> Iterator[Value]:
 
 
 def lead(body: Block) -> int:
-    """How many steps belong to the predicate."""
+    """The number of steps that belong to the predicate."""
     return max((index + 1 for index, step in enumerate(body) if isinstance(step, model.Require)), default=0)
 
 

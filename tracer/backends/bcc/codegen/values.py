@@ -46,7 +46,7 @@ def _as_the_table_says(function: Function, value: Op) -> C:
 
 
 def _given(function: Function, value: Value) -> tuple[C | str | int, ...]:
-    """What a function of the prelude takes of an operand."""
+    """The arguments that a function of the prelude takes for an operand."""
     if scalar(value.type):
         return (number(function, value),)
     held = in_memory(function, value)
@@ -71,7 +71,7 @@ def constant(function: Function, value: Value) -> bytes | None:
 
 
 def in_memory(function: Function, value: Value) -> Buffer:
-    """Where an operand stands."""
+    """The buffer in which an operand stands."""
     value = bare(value)
     if value in function.made:
         return function.made[value]
@@ -85,7 +85,7 @@ def in_memory(function: Function, value: Value) -> Buffer:
 
 
 def item_part(tuple: Buffer, kind: Type, index: int) -> Buffer:
-    """Where one of the values of a tuple stands."""
+    """The buffer in which one of the values of a tuple stands."""
     assert isinstance(kind, TupleType)
     return tuple.part(sum(map(size_of, kind.items[:index])) // 8, kind.items[index])
 

@@ -104,7 +104,7 @@ def _key(source: bytes, binding: Binding) -> str:
 
 
 def _library() -> tuple[str, ...]:
-    """Which libbcc is loaded: a distribution may mend it, or the LLVM in it, under the same version."""
+    """A key of the loaded libbcc: a distribution may mend it, or the LLVM in it, under the same version."""
     path = library_path()
     try:
         found = os.stat(path or "")
@@ -177,8 +177,8 @@ def _ended(command: list[str], given: IO[bytes], talk: IO[bytes], output: int) -
 
 
 def _failure(status: int, words: str, folder: str) -> TracerError:
-    """What the child's end means: the text is at fault where libbcc refuses it or a function of it is named, else the
-    machine.
+    """The error that the child's end means: the text is at fault where libbcc refuses it or a function of it is named,
+    else the machine.
     """
     from tracer.backends.bcc.compile.child import NO_ROOM, REFUSED
 

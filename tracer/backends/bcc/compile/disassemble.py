@@ -36,7 +36,7 @@ HELPERS = {
 
 
 def count(code: bytes) -> int:
-    """How many instructions: one that loads 64 bits takes two places, and is one."""
+    """The number of instructions: one that loads 64 bits takes two places, and is one."""
     return sum(1 for _ in _instructions(code))
 
 

@@ -49,7 +49,7 @@ def _fallen_into(code: bytes) -> tuple[int, ...]:
 
 
 def _edges(code: bytes) -> list[list[_Edge]]:
-    """For each slot of eight bytes the slots that may come next, that of falling through first."""
+    """The edges from each slot of eight bytes to the slots that may come next, that of falling through first."""
     edges: list[list[_Edge]] = []
     for at in range(len(code) // 8):
         opcode, _, offset, _ = struct.unpack_from("=BBhi", code, 8 * at)

@@ -23,8 +23,8 @@ _COPIES = ("stack", "python")
 
 
 class Incoming:
-    """What is in the ring, and what has been copied out of it: at most `limit` bytes. Beyond that the ring fills, and
-    what does not fit is counted by the programs.
+    """The records in the ring, and those that have been copied out of it: at most `limit` bytes. Beyond that the ring
+    fills, and what does not fit is counted by the programs.
 
     A record is decoded just before its event is handled, so that a print of a map that probes clear can make the store
     look back to its moment.
@@ -54,7 +54,7 @@ class Incoming:
             stacks.look_ahead = self._look_ahead
 
     def __len__(self) -> int:
-        """How many batches wait."""
+        """The number of batches that wait."""
         return len(self._waiting)
 
     @property
@@ -161,7 +161,7 @@ def _number(data: bytes, at: int) -> int:
 
 
 def _count(event: Event) -> int:
-    """How many things an event shows."""
+    """The number of things that an event shows."""
     if isinstance(event, PrintfBatch):
         return sum(1 for _ in event.rows)
     if isinstance(event, ValueBatch):
@@ -177,7 +177,7 @@ def _decoder(record: Record, stacks: Stacks | None) -> Decode:
 def _reader(
     record: Record, marked: Container[str], maps: KernelMaps, stacks: Stacks | None
 ) -> Callable[[bytes, int], Event | None]:
-    """How such a record becomes an event. Samples, clears and zeros are none: the store takes them."""
+    """The function that makes an event of such a record. Samples, clears and zeros are none: the store takes them."""
     name = record.map
     if record.kind == "value":
         index, values = record.index, _decoder(record, stacks)

@@ -104,7 +104,7 @@ def rows_of(record: Record) -> Callable[[bytes, int], Iterator[tuple[Value, ...]
 
 
 def decoder(types: tuple[Type, ...]) -> Decode:
-    """How the values of records are read: a function written for their types."""
+    """The decoder of records' values: a function written for their types."""
     head = struct.Struct("=8x" + "".join(map(_letters, types)))
     if all(isinstance(kind, IntType) for kind in types):
         return head.unpack_from
@@ -152,7 +152,7 @@ class _Writer:
         return f"n{self.numbers - 1}"
 
     def _part(self, length: str) -> tuple[str, str]:
-        """Where the next part behind the head begins and ends."""
+        """The beginning and end of the next part behind the head."""
         start, end = f"b{len(self.lines)}", f"b{len(self.lines) + 1}"
         self.lines.append(f"{end} = {start} + {length}")
         return start, end

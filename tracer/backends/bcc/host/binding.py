@@ -116,7 +116,7 @@ def install_command(os_release: str = "/etc/os-release") -> str:
 
 
 def library_path() -> str | None:
-    """Where libbcc itself is, as the loader's usual folders have it; its name holds its version."""
+    """The path of libbcc itself, as the loader's usual folders have it; its name holds its version."""
     folders = (f"/usr/lib/{os.uname().machine}-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/lib/*", "/lib/*")
     for folder in folders:
         for path in _matching(f"{folder}/libbcc.so.0"):

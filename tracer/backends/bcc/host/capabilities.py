@@ -92,7 +92,7 @@ def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
 
 
 def _found(failed: int) -> dict[str, bool | None]:
-    """What the kernel has, by name; None where only root can try it."""
+    """The kernel's abilities by name; None where only root can try one."""
     from tracer.backends.bcc.host import follow
 
     hidden = None if failed and failed != errno.ENOSYS and os.geteuid() != 0 else False

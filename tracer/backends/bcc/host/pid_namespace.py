@@ -68,7 +68,7 @@ def sequenced() -> bool:
 
 
 def words() -> tuple[int, ...]:
-    """What takes the places of OF_KERNEL(0), OF_KERNEL(1), … in prelude.h; nothing where the kernel does not say."""
+    """The numbers for OF_KERNEL(0), OF_KERNEL(1), … in prelude.h; none where the kernel does not say."""
     try:
         ours = os.stat("/proc/self/ns/pid")
     except OSError:

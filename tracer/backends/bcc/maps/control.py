@@ -73,7 +73,7 @@ class Control:
         self._words[self._generations + index] += 1
 
     def mark(self, index: int) -> int:
-        """How often probes have cleared a map (low 32 bits) and zeroed it (high 32 bits)."""
+        """The number of times that probes have cleared a map (low 32 bits) and zeroed it (high 32 bits)."""
         return self._words[self._marks + index]
 
     def noted(self, sites: range) -> list[bool]:
@@ -90,7 +90,7 @@ class Control:
         self._words[self._given + index] = -self._words[self._made + index] & 0xFFFF_FFFF_FFFF_FFFF
 
     def pending(self, seen: Sequence[int]) -> list[int]:
-        """For each record, how many control events did not fit the ring and are not in `seen` yet."""
+        """The number of control events of each record that did not fit the ring and are not in `seen` yet."""
         return [self._words[self._pending + number] - seen[number] for number in range(self._records)]
 
     def close(self) -> None:

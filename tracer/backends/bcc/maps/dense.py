@@ -39,7 +39,7 @@ class Numbers:
     bool: bool
 
     def value(self, place: int) -> Known:
-        """What stands at a place."""
+        """The value of a place."""
         return bool(place + self.low) if self.bool else place + self.low
 
 
@@ -52,11 +52,11 @@ class Texts:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of values."""
         return len(self.texts)
 
     def value(self, place: int) -> Known:
-        """What stands at a place."""
+        """The value of a place."""
         return self.texts[place]
 
 
@@ -68,7 +68,7 @@ class Grid:
 
     @property
     def count(self) -> int:
-        """How many keys there are."""
+        """The number of keys."""
         found = 1
         for part in self.parts:
             found *= part.count
@@ -76,7 +76,7 @@ class Grid:
 
     @property
     def most(self) -> int:
-        """How many elements an array for them may have."""
+        """The most elements that an array for them may have."""
         of_sites = any(isinstance(part, Texts) and part.built_ins for part in self.parts)
         return MOST_OF_SITES if of_sites else MOST_ELEMENTS
 
@@ -114,7 +114,7 @@ def cut(text: bytes, kind: StringType) -> bytes:
 
 
 def text_of_site(variant: Variant, built_in: str, kind: StringType) -> bytes:
-    """What `probe` or `func` is at these sites, as a buffer holds it."""
+    """The value of `probe` or `func` at these sites, as a buffer holds it."""
     text = variant.probe if built_in == "probe" else variant.function
     return cut((text or "").encode(errors="surrogateescape"), kind)
 

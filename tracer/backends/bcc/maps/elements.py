@@ -36,7 +36,7 @@ class Element(Protocol[E]):
         """Two elements of one key, of different generations."""
 
     def value(self, element: E) -> MapValue:
-        """In the forms of `results.values`."""
+        """The value of an element, in the forms of `results.values`."""
 
 
 class _Counter:
@@ -157,7 +157,7 @@ class _Scalar:
 
 
 def element_of(table: Table, slots: int, stacks: Stacks | None = None) -> Element[Any]:
-    """What the elements of a table are, whose values have this many CPUs' parts."""
+    """The kind of a table's elements, whose values have this many CPUs' parts."""
     decl, cell = table.decl, table.cell
     if cell is VALUE:
         decode = decoder(decl.value)

@@ -73,7 +73,7 @@ class KernelMap(Generic[E]):
         """A reading, and the elements of each key in it."""
 
     def begin_handler(self) -> None:
-        """From here to `end_handler` the map is read once."""
+        """Begins a handler: up to `end_handler` the map is read once."""
         self._in_handler = True
 
     def end_handler(self) -> None:
@@ -126,7 +126,7 @@ class KernelMap(Generic[E]):
         return view
 
     def _elements(self, key: Key) -> Sequence[Raw]:
-        """Those of a key in the view: several with generations, buckets, or numbers that stand for the same."""
+        """The elements of a key in the view: several with generations, buckets, or numbers that stand for the same."""
         view = self._view()
         if self._by_key is None or self._by_key[0] is not view:
             self._by_key = view, {}
@@ -233,7 +233,7 @@ class KernelMap(Generic[E]):
             self._reading = {}
 
     def _take(self, view: dict[Raw, E]) -> None:
-        """From now on the values in `view` do not count."""
+        """Takes the values in `view` out of what counts from now on."""
         self._taken.update(view)
 
 

@@ -56,7 +56,7 @@ def create_maps(first: int) -> dict[int, int]:
 
 
 def _places() -> tuple[int, ...]:
-    """Where the kernel keeps the values that tell threads and address spaces apart."""
+    """The offsets at which the kernel keeps the values that tell threads and address spaces apart."""
     from tracer.kernel import btf
 
     at = btf.own_offsets(_MEMBERS)

@@ -81,7 +81,7 @@ def in_order(mark: int) -> int:
 
 
 def clears(mark: int) -> int:
-    """How often the map had been cleared."""
+    """The number of times that the map had been cleared."""
     return mark >> 32
 
 

@@ -151,7 +151,9 @@ class Stacks:
         return decode if settled is None else lambda *args: settled(decode(*args))
 
     def _settler(self, kind: Type) -> Callable[[Any], Any] | None:
-        """By the type, since a value does not tell: a symbol is a tuple too. None where nothing is to be done."""
+        """The function that settles values of a type, which a value does not tell: a symbol is a tuple too. None for
+        nothing to do.
+        """
         if isinstance(kind, StackType):
             return self._stack
         if isinstance(kind, SymbolType):
@@ -183,7 +185,7 @@ class Stacks:
 
 
 def _when(number: int) -> int:
-    """When a copy was made: its number has the lower bits of that, which come round after three days."""
+    """The moment at which a copy was made: its number has the lower bits of that, which come round after three days."""
     now = time.monotonic_ns()
     at = now & ~_MOMENT | number & _MOMENT
     return at if at <= now else at - _MOMENT - 1

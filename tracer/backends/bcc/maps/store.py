@@ -76,7 +76,7 @@ class KernelMaps:
         self._looked_back.clear()
 
     def hits(self, table: Table) -> int:
-        """How often probes have added to an array, whatever user space has cleared since."""
+        """The number of times that probes have added to an array, whatever user space has cleared since."""
         return self._kernel[table.decl.name].hits()
 
     def receive(self, begun: LocalMaps) -> None:

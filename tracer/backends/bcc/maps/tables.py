@@ -137,13 +137,13 @@ def marks(plan: Plan) -> dict[str, int]:
 
 
 def bucket_count(decl: MapDecl) -> int:
-    """How many buckets a histogram has; 1 for other maps."""
+    """The number of buckets of a histogram; 1 for other maps."""
     buckets = buckets_of(decl)
     return 1 if buckets is None else buckets.count(*buckets.of(decl))
 
 
 def _room(decl: MapDecl, keys: int) -> int:
-    """How many elements a hash of so many keys has room for: of buckets, the keys share it."""
+    """The number of elements that a hash of so many keys has room for: of buckets, the keys share it."""
     buckets = buckets_of(decl)
     return keys if buckets is None else min(keys * bucket_count(decl), max(keys * buckets.expected, _LEAST_BUCKETS))
 
@@ -158,7 +158,7 @@ def _cell(decl: MapDecl, use: set[str]) -> Cell:
 
 
 def _uses(plan: Plan) -> dict[str, set[str]]:
-    """How each map is used: by probes, and in user space as far as that matters (no hit comes after END)."""
+    """The uses of each map: by probes, and in user space as far as that matters (no hit comes after END)."""
     uses: dict[str, set[str]] = {name: set() for name in plan.program.maps}
     for probe in plan.probes:
         for step in walk(plan.steps[probe.clause.id].body):

@@ -38,6 +38,10 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
         from tracer.lang.check.expressions import parameters
 
         return parameters.whole(ctx, span)
+    if word == "vars" and ctx.types.constant(word) is None:
+        from tracer.lang.check.expressions import variables
+
+        return variables.whole(ctx, word, span)
     value = VALUES.get(word)
     if value is None:
         constant = ctx.types.constant(word)

@@ -266,6 +266,10 @@ def _field(ctx: Context, node: ast.Field) -> typed.Expr | None:
         from tracer.lang.check.expressions import parameters
 
         return parameters.named(ctx, node.name, node.span)
+    if isinstance(node.operand, ast.Name) and node.operand.name == "vars":
+        from tracer.lang.check.expressions import variables
+
+        return variables.named(ctx, "vars", node.name, node.span)
     if isinstance(node.operand, ast.Field):
         from tracer.lang.check.expressions import parameters
 

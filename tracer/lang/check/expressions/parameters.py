@@ -6,7 +6,7 @@ from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import suggest, typed
 from tracer.lang.builtins.hit.probe import RETURN_HINT
-from tracer.lang.check.expressions import memory
+from tracer.lang.check.expressions import memory, variables
 from tracer.lang.fold import cast, convert, fold
 from tracer.lang.scope.context import Context
 from tracer.lang.syntax import ast
@@ -21,6 +21,8 @@ _NUMBERED = "arg0, arg1, … are there without debug information"
 
 def whole(ctx: Context, span: Span) -> typed.Expr | None:
     """`args`: a record of all."""
+    if variables.at_places(ctx):
+        return variables.whole(ctx, "args", span)
     parameters = _parameters(ctx, span)
     if parameters is None:
         return None
@@ -39,6 +41,8 @@ def whole(ctx: Context, span: Span) -> typed.Expr | None:
 
 def named(ctx: Context, name: str, span: Span) -> typed.Expr | None:
     """`args.name`."""
+    if variables.at_places(ctx):
+        return variables.named(ctx, "args", name, span)
     parameters = _parameters(ctx, span)
     if parameters is None:
         return None
@@ -58,8 +62,10 @@ def part(ctx: Context, node: ast.Field) -> typed.Expr | None:
     while isinstance(at, ast.Field):
         path.insert(0, at)
         at = at.operand
-    if len(path) < 2 or not isinstance(at, ast.Name) or at.name != "args":
+    if len(path) < 2 or not isinstance(at, ast.Name) or at.name not in ("args", "vars"):
         return None
+    if at.name == "vars" or variables.at_places(ctx):
+        return variables.part(ctx, at.name, node)
     if ctx.types.outside is None or not in_files(ctx.unit.sites):
         return None
     known = ctx.types.outside().parameters(in_files(ctx.unit.sites)[0])

@@ -18,7 +18,7 @@ class Row(NamedTuple):
 
 
 class Name(NamedTuple):
-    """What frames show: the same wherever they stand."""
+    """The name that frames show: the same wherever they stand."""
 
     text: str
     kind: Kind

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from tracer.lang.types import IntType, PointerType, Type, memory_size
-from tracer.lang.types.outside import Parameter
+from tracer.lang.types.outside import INSIDE, Parameter
 from tracer.probes.arch import ARCHES
 from tracer.probes.site import FileSite
 from tracer.resolve.dwarf import types
@@ -39,9 +39,15 @@ def parameters_at(entries: Entries, site: FileSite, file: str) -> tuple[Paramete
     language = function.unit.top.number(dw.LANGUAGE, 0) or 0
     start = start_of(function) or 0
     late = site.address - start
-    if late and not (language == dw.GO and late < _GO_CHECK and "+" not in site.probe.rpartition(":")[2]):
-        return "they are known only at a function's first instruction, and this is inside a function"
+    if late and not (language == dw.GO and late < _GO_CHECK and _is_of_function(site)):
+        return INSIDE
     return tuple(_parameters(entries, function, language, start, site.probe, file))
+
+
+def _is_of_function(site: FileSite) -> bool:
+    """Whether a probe names a whole function, not an instruction or a line."""
+    last = site.probe.rpartition(":")[2]
+    return "+" not in last and not last.isdecimal()
 
 
 def _parameters(

@@ -51,6 +51,12 @@ class LineTable:
         self._sequences = sorted((each for each in found if each[0].address), key=lambda each: each[0].address)
         self._starts = [each[0].address for each in self._sequences]
 
+    def rows(self, start: int, end: int) -> Iterator[Row]:
+        """The rows of code from `start` to `end`, in order."""
+        last = bisect_right(self._starts, start)
+        for sequence in self._sequences[max(last - _TRIED, 0) : bisect_right(self._starts, end)]:
+            yield from (row for row in sequence[:-1] if start <= row.address < end)
+
     def at(self, address: int) -> Row | None:
         """The row that an address belongs to; None where the unit has no code there."""
         last = bisect_right(self._starts, address)

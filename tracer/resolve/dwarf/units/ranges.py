@@ -151,9 +151,11 @@ def _list(unit: Unit, data: bytes, at: int, located: bool) -> Iterator[tuple[int
         yield start, end, expression
 
 
-def location_at(entry: Entry, address: int) -> bytes | None:
-    """The expression that says where a parameter is at an address; None where there is none."""
-    found = entry.raw(dw.LOCATION)
+def location_at(entry: Entry, address: int, attribute: int = dw.LOCATION) -> bytes | None:
+    """The expression that says where a parameter is at an address, or what else has a list of places; None where there
+    is none, b"" where it has none at the address.
+    """
+    found = entry.raw(attribute)
     if found is None:
         return None
     form, value = found

@@ -97,8 +97,9 @@ def _printable(char: str) -> str:
 
 
 def _outlined(elf: Elf, symbols: Symbols, place: tuple[int, int]) -> set[tuple[int, int]]:
-    """What the compiler has put elsewhere of a function, as it does with what it thinks is seldom run: in Debian's 3.14
-    most of this one, and the symbol of that part is stripped. Jumps out of the function lead into the middle of it.
+    """The parts of a function that the compiler has put elsewhere, as it does with what it thinks is seldom run: in
+    Debian's 3.14 most of this one, and the symbol of that part is stripped. Jumps out of the function lead into the
+    middle of it.
     """
     code = MachineCode(elf, symbols)
     found = set()

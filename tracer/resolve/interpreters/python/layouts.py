@@ -15,8 +15,8 @@ from tracer.dataclass import dataclass, names
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """In the order of `struct python_image` in python.h, which says what each is for: offsets in bytes, and how frames
-    differ from version to version.
+    """The offsets in the order of `struct python_image` in python.h, which says what each is for: offsets in bytes, and
+    how frames differ from version to version.
     """
 
     interpreters: int

@@ -57,7 +57,7 @@ class MainThread:
             self._undo = undo.pop_all()
 
     def take(self) -> set[int]:
-        """What happened since the last time."""
+        """Takes what happened since the last time."""
         found = {
             struct.unpack_from("=Q", batch.data, at)[0] for batch in self._ring.take() for at in batch.offsets
         }

@@ -79,7 +79,7 @@ def each(function: Function, step: model.Each, body: Callable[[], None]) -> None
 
 
 def _carried(table: Table) -> dict[str, str]:
-    """What the elements of a table carry that have not been cleared."""
+    """The words that elements of a table carry unless they have been cleared."""
     found = {} if table.generation is None else {"generation": _generation(table)}
     return found if table.mark is None else {**found, "mark": f"control->mark[{table.mark}]"}
 
@@ -116,7 +116,7 @@ def _pair(function: Function, table: Table, step: model.Each, to: Buffer, size: 
 
 
 def _items_used(step: model.Each) -> set[int]:
-    """Which of the loop's pair the body uses: 0 the key, 1 the value."""
+    """The parts of the loop's pair that the body uses: 0 the key, 1 the value."""
     found: set[int] = set()
 
     def look(value: Value) -> None:
@@ -150,7 +150,7 @@ def has(function: Function, step: model.MapHas) -> None:
 
 
 def length(function: Function, step: model.MapLength) -> None:
-    """How many keys a map has: what the programs counted, and what user space put in or took out."""
+    """Makes the number of a map's keys: what the programs counted, and what user space put in or took out."""
     index = function.shared.tables[step.map].length
     assert index is not None
     function.declare(step.name.id, step.name.type, f"control->made[{index}] + control->given[{index}]")
@@ -326,7 +326,7 @@ def _add(
 
 
 def _count_key(function: Function, table: Table, key: Buffer, bucket: C) -> None:
-    """Where probes ask for the length of a histogram: a key is new if none of its buckets is there."""
+    """Counts a key where probes ask for the length of a histogram: it is new if none of its buckets is there."""
     known = function.temporary("known", C("0"))
     _on_table(function, table, key, f"{known} = present(map_lookup({{map}}, {{key}}));")
     with function.block(f"if (!{known})"):

@@ -14,9 +14,7 @@ _LARGEST, _MOST = 1024, 4096
 
 
 def noted_sites(plan: Plan) -> dict[int, range]:
-    """For each attach point that has several sites, by its own number: the numbers of its sites, from 1 on, in their
-    order.
-    """
+    """The numbers of sites, from 1 on in their order, of each attach point that has several, by its own number."""
     found: dict[int, range] = {}
     following = 1
     for number, point in enumerate(points(plan)):
@@ -28,5 +26,5 @@ def noted_sites(plan: Plan) -> dict[int, range]:
 
 
 def cookie(text: int, site: int) -> int:
-    """What comes with a link: the number of the site's texts, and its own (0: it is not noted)."""
+    """The cookie of a link: the number of the site's texts, and its own (0: it is not noted)."""
     return site << 32 | text

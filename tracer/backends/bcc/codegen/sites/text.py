@@ -39,7 +39,7 @@ class SiteTexts:
 
     @property
     def count(self) -> int:
-        """How many words a variant has."""
+        """The number of words of a variant."""
         return self.probe_words + self.function_words + len(self.places)
 
     @property

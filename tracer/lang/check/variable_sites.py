@@ -1,0 +1,109 @@
+"""Clauses that read variables by name, `vars.total`, over sites at which these are in different places.
+
+A clause is checked and compiled once for all its sites. So where a variable is in a register at one site and in memory
+at another, or is another variable, the clause becomes several, one for each place. A site at which a variable cannot be
+read is left out where there are others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+from tracer.dataclass import replace
+from tracer.errors import Diagnostic, Span
+from tracer.lang.scope.context import Unit
+from tracer.lang.syntax import ast
+from tracer.lang.types.outside import INSIDE, Local, Outside
+from tracer.lang.walk import walk
+from tracer.probes.registry import kind_of
+from tracer.probes.site import FileSite, in_files
+
+_WORDS = ("vars", "args")
+Asked = dict[tuple[str, str], Span]
+"""What a clause names, and where first: (`vars` or `args`, the name or "" for all)."""
+
+
+def asked_of(clause: ast.Clause) -> Asked:
+    """The variables that a clause names."""
+    found: Asked = {}
+    of_fields: set[int] = set()
+    for root in (clause.predicate, *clause.body):
+        for node in walk(root) if root is not None else ():
+            if isinstance(node, ast.Field) and isinstance(node.operand, ast.Name) and node.operand.name in _WORDS:
+                of_fields.add(id(node.operand))
+                found.setdefault((node.operand.name, node.name), node.span)
+            elif isinstance(node, ast.Name) and node.name in _WORDS and id(node) not in of_fields:
+                found.setdefault((node.name, ""), node.span)
+    return found
+
+
+def split(unit: Unit, outside: Outside, said: list[Diagnostic]) -> Iterator[Unit]:
+    """The unit, or those that it becomes. Its number is that of the first; `said` gets what is left out."""
+    asked = asked_of(unit.clause)
+    if not asked or not in_files(unit.sites):
+        yield unit
+        return
+    groups: dict[Hashable, list[FileSite]] = {}
+    lost: dict[tuple[str, str], list[FileSite]] = {}
+    unreadable: list[FileSite] = []
+    for site in in_files(unit.sites):
+        places = {each: _place(outside, site, *each) for each in asked}
+        missing = [each for each, place in places.items() if place is None]
+        if missing:
+            lost.setdefault(missing[0], []).append(site)
+            unreadable.append(site)
+        else:
+            groups.setdefault(tuple(places.values()), []).append(site)
+    if not groups:
+        yield _only(unit, unreadable[:1], unit.number)  # the checker says why
+        return
+    for name, sites in lost.items():
+        said.append(_left_out(name, asked[name], sites, unit, outside))
+    for number, sites in enumerate(groups.values()):
+        yield _only(unit, sites, unit.number + number)
+
+
+def _place(outside: Outside, site: FileSite, word: str, name: str) -> Hashable:
+    """What is equal at sites that can share a clause; None where a variable cannot be read."""
+    if site.is_return_probe or site.is_at_return:
+        return "return"
+    if word == "args" and kind_of(site).enters and outside.parameters(site) != INSIDE:
+        return "entry"
+    found = outside.variables(site)
+    if isinstance(found, str):
+        return found
+    own = [each for each in found if not each.hidden and (word == "vars" or each.parameter)]
+    if not name:
+        return tuple((each.name, _where(each)) for each in own if not each.reason) or None
+    local = next((each for each in own if each.name == name), None)
+    if local is not None:
+        return _where(local) if not local.reason or local.pieces else None
+    return outside.variable(site, name) if word == "vars" else "unknown"
+
+
+def _where(local: Local) -> Hashable:
+    return local.type, local.pieces, local.reference, local.reason
+
+
+def _only(unit: Unit, sites: list[FileSite], number: int) -> Unit:
+    """The unit with some of its sites, and with the attach points that have these."""
+    kept = sorted({site.point for site in sites})
+    places = {point: place for place, point in enumerate(kept)}
+    points = tuple(unit.points[point] for point in kept)
+    own = [site if site.point == places[site.point] else replace(site, point=places[site.point]) for site in sites]
+    return replace(unit, number=number, points=points, sites=tuple(own))
+
+
+def _left_out(asked: tuple[str, str], span: Span, sites: list[FileSite], unit: Unit, outside: Outside) -> Diagnostic:
+    word, name = asked
+    found = outside.variables(sites[0])
+    known = found if isinstance(found, tuple) else ()
+    local = next((each for each in known if each.name == name and not each.hidden), None)
+    reason = f": {local.reason}" if local is not None else ""
+    what = f"{word}.{name}" if name else word
+    where = f"{len(sites)} of {len(in_files(unit.sites))} places"
+    if (here := outside.readable(sites[0], name).here) and local is not None:
+        reason += f" at {here}"
+    return Diagnostic(
+        f"{what} cannot be read at {where}, which are left out{reason}", span, severity="warning", lacking=True
+    )

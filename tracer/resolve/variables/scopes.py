@@ -1,0 +1,66 @@
+"""The blocks and functions around a place of the code, and the entries of the variables in each.
+
+Source: DWARF 5, 3.3 (functions and inlined copies), 3.5 (lexical blocks), 4.1 (variables).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tracer.dataclass import NamedTuple
+from tracer.resolve.dwarf.functions import name_of, origins
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units.ranges import covers
+from tracer.resolve.dwarf.units.unit import Entry
+
+_BLOCKS = (dw.LEXICAL_BLOCK, dw.INLINED)
+_VARIABLES = (dw.PARAMETER, dw.VARIABLE)
+_DEEPEST = 256
+
+
+class Found(NamedTuple):
+    """A variable in scope: its entry, the block or function right around it, the function that declares it, and how
+    many calls further out that is.
+    """
+
+    entry: Entry
+    scope: Entry
+    function: str
+    level: int
+
+
+def scopes_at(function: Entry, address: int) -> list[Entry]:
+    """The function, and the blocks and inlined functions in it that hold an address, from the outside to the inside."""
+    found = [function]
+    while len(found) < _DEEPEST:
+        inside = next((each for each in found[-1].children() if each.tag in _BLOCKS and covers(each, address)), None)
+        if inside is None:
+            break
+        found.append(inside)
+    return found
+
+
+def variables_in(scopes: list[Entry]) -> Iterator[Found]:
+    """Those with a name, from the inside to the outside."""
+    level = 0
+    for number in range(len(scopes) - 1, -1, -1):
+        own = next(each for each in scopes[number::-1] if each.tag != dw.LEXICAL_BLOCK)
+        for entry in _declared(scopes[number]):
+            if name_of(entry) and not _is_declaration(entry):
+                yield Found(entry, scopes[number], name_of(own), level)
+        level += scopes[number].tag == dw.INLINED
+
+
+def _declared(scope: Entry) -> list[Entry]:
+    """The variables right in a scope. A copy of a function need not say those again of which nothing is left."""
+    own = [each for each in scope.children() if each.tag in _VARIABLES]
+    origin = scope.follow(dw.ABSTRACT_ORIGIN)
+    if origin is None:
+        return own
+    said = {each.id for entry in own for each in origins(entry)}
+    return own + [each for each in origin.children() if each.tag in _VARIABLES and each.id not in said]
+
+
+def _is_declaration(entry: Entry) -> bool:
+    """Whether it is `extern int n;` in a function."""
+    return dw.DECLARATION in entry and all(dw.LOCATION not in each for each in origins(entry))
