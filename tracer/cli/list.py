@@ -205,7 +205,10 @@ def _line_of(listed: Listed) -> int:
     *_, source, line = ("", *listed.probe.split(":"))
     if line.isdecimal() and source.isdecimal():
         line = source
-    return int(line) if line.isdecimal() and listed.kind == "uprobe" and "." in listed.probe.rpartition(":")[0] else 0
+    from tracer.probes.registry import KINDS_OF_SITES
+
+    known = line.isdecimal() and KINDS_OF_SITES[listed.kind].enters and "." in listed.probe.rpartition(":")[0]
+    return int(line) if known else 0
 
 
 class Details:
