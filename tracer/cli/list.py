@@ -202,13 +202,13 @@ def _is_program(name: str) -> bool:
 
 def _line_of(listed: Listed) -> int:
     """The line of source text that a probe is at, else 0."""
-    *_, source, line = ("", *listed.probe.split(":"))
-    if line.isdecimal() and source.isdecimal():
-        line = source
     from tracer.probes.registry import KINDS_OF_SITES
 
-    known = line.isdecimal() and KINDS_OF_SITES[listed.kind].enters and "." in listed.probe.rpartition(":")[0]
-    return int(line) if known else 0
+    before, _, line = listed.probe.rpartition(":")
+    if not line.isdecimal() or not KINDS_OF_SITES[listed.kind].source_lines or "." not in before:
+        return 0
+    source, _, number = before.rpartition(":")
+    return int(number if number.isdecimal() and source else line)
 
 
 class Details:
