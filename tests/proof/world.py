@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
+from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Reg
 
 PAGE = 4096
 MASK = (1 << 64) - 1
@@ -171,7 +171,7 @@ def argument(spec: ArgSpec, hit: Hit, memory: Memory) -> int | None:
         case GlobalPointer(slot=slot):
             pointer = _integer(memory.read(_global(slot, hit), 8), 64, False)
             return None if pointer is None else cut_to(pointer, bits, spec.signed)
-        case Unreadable():
+        case _:
             return None
 
 

@@ -88,10 +88,6 @@ class SearchedFile(Protocol):
     The searches raise `NothingThere` where the file has none, `TracerError` for a site that must not be probed.
     """
 
-    @property
-    def entry(self) -> int:
-        """The address at which a program begins."""
-
     def usdt_probes(self, point: AttachPoint) -> list[FileSite]:
         """The sites of the USDT probes that are meant."""
 

@@ -97,7 +97,14 @@ where neither is so (1) or where one is (0); and what lies at the stack pointer.
 Spot = tuple[Hashable, ...]
 """What `Site.spot` says."""
 
-Operand = Const | Reg | Mem | Global | GlobalPointer | Unreadable
+
+class OwnOperand:
+    """An operand that only sites of one sort have: their sort says what it is, and their attachers read it."""
+
+    __slots__ = ()
+
+
+Operand = Const | Reg | Mem | Global | GlobalPointer | Unreadable | OwnOperand
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,8 +223,7 @@ class Fetches:
                 guard = None if base in ("sp", "bp") else self._guard(f"%{base}", disp, spec.size)
                 return Number(number, guard)
             case operand:
-                fetch = self.attacher.fetch(self.attacher.place(operand, source.index), sort)
-                return Number(self.index(fetch), None)
+                return Number(self.index(self.attacher.number(operand, source.index, sort)), None)
 
     def index(self, fetch: Fetch) -> int:
         """The number of a fetch argument, which is added if it is new."""
@@ -262,7 +261,7 @@ class Fetches:
                 reason = f"arg{base.index} has {spec.size} bytes at {spec.text}, and the kernel takes 8 for a pointer"
                 raise NotExpressible(reason)
             case operand:
-                return self.attacher.place(operand, base.index)
+                return self.attacher.pointer(operand, base.index)
 
 
 def is_absent(source: values.Source, args: dict[int, ArgSpec]) -> bool:

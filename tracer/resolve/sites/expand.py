@@ -167,10 +167,6 @@ class _Searched:
     processes: Sequence[Picture]
     all: Sequence[AttachPoint]
 
-    @property
-    def entry(self) -> int:
-        return self.binary.elf.entry
-
     def usdt_probes(self, point: AttachPoint) -> list[FileSite]:
         from tracer.resolve.sites.usdt_sites import usdt_sites
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracer.errors import printable
 from tracer.probes.arch import AARCH64, Arch
-from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Reg
+from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
 
 _NARROW = {8: "r{}", 4: "e{}", 2: "{}", 1: "{}l"}
 """Names of the old registers of x86 by their size, those that end in x without it for one byte."""
@@ -27,8 +27,10 @@ def words(arg: ArgSpec, arch: Arch) -> str:
         case GlobalPointer():
             name = printable(arg.text.partition("@")[2])
             return f"{kind}, the address that stands at {_place(operand.slot, arch)} of the file, {name}"
-        case _:
+        case Unreadable():
             return f"cannot be read: {operand.reason}"
+        case _:
+            raise AssertionError(f"{operand} is in no note")
 
 
 def register(name: str, size: int, arch: Arch) -> str:

@@ -45,18 +45,21 @@ class Attaching:
     stop: Callable[[], bool]
 
 
-class Work(Protocol):
+class Work:
     """The work of an attacher in one session. `left_out` are the places that the kernel does not probe: some from the
     beginning, some once all is attached.
     """
 
-    left_out: dict[Spot, FileSite]
+    def __init__(self, attaching: Attaching) -> None:
+        self.attaching = attaching
+        self.left_out: dict[Spot, FileSite] = {}
 
     def plan_jobs(self, jobs: Sequence[Job]) -> None:
         """Takes all jobs that are this attacher's, before the first is attached."""
 
     def attach(self, job: Job) -> None:
         """Attaches one of them. Raises `TracerError`, `Refused`, and `Stopped` once the session's `stop` says so."""
+        raise NotImplementedError
 
     def attached(self) -> None:
         """All jobs of all attachers are attached."""

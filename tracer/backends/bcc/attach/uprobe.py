@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from tracer.backends.bcc.attach.model import Attaching, Job, Refused
+from tracer.backends.bcc.attach.model import Attaching, Job, Refused, Work
 from tracer.backends.bcc.attach.processes.anchors import SITES_A_LINK
 from tracer.backends.bcc.codegen.arguments import REGISTERS
 from tracer.backends.precheck import check_alone, unprobable
@@ -18,7 +18,7 @@ from tracer.kernel.bpf import link_uprobes
 from tracer.kernel.limits import allowed_descriptors, check_room
 from tracer.kernel.syscall import Call
 from tracer.kernel.trials.instructions import NOT_PROBED, Stopped, codes_at, may_go_without, parts
-from tracer.probes.site import FileIdentity, FileSite, Site, Spot
+from tracer.probes.site import FileIdentity, FileSite, Site
 from tracer.resolve.files.identity import open_verified
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ class _InFiles:
 IN_FILES = _InFiles()
 
 
-class Places:
+class Places(Work):
     """See `attach.model.Work`."""
 
     def __init__(self, attaching: Attaching) -> None:
-        self._attaching = attaching
+        super().__init__(attaching)
         self._plan, self._pids, self._multi = attaching.plan, attaching.pids, attaching.multi
         self._watcher, self._stop = attaching.watcher, attaching.stop
         self._gone: set[int] = set()
@@ -67,7 +67,7 @@ class Places:
             for file in [(site.path, site.identity) for site in {id(site.identity): site for site in places}.values()]:
                 if file not in self._files:
                     self._files[file] = open_verified(*file)
-            self.left_out: dict[Spot, FileSite] = unprobable(self._plan, self._watcher, self._stop)
+            self.left_out = unprobable(self._plan, self._watcher, self._stop)
         except BaseException:
             self.end()
             raise
@@ -129,7 +129,7 @@ class Places:
                 raise TracerError(f"process {self._pids[0]} has gone") from None
             except OSError as error:
                 raise Refused(error, sites) from error
-            self._attaching.held += [(descriptor, point, len(sites)) for descriptor in descriptors]
+            self.attaching.held += [(descriptor, point, len(sites)) for descriptor in descriptors]
 
     def _sites(
         self, program: int, point: int, marked: list[_Marked], clause: Clause, pid: int | None
@@ -171,7 +171,7 @@ class Places:
                 raise Stopped
             # A refused link costs a wait of the kernel too.
             results = self._watcher.open([call(part) for part in untried], together=len(untried) > 1)
-            self._attaching.held += [
+            self.attaching.held += [
                 (result, point, len(part)) for part, result in zip(untried, results, strict=True) if result >= 0
             ]
             tried, untried = untried, []

@@ -64,6 +64,8 @@ def _argument(function: Function, index: int, name: Name) -> C:
         case Unreadable():
             function.leave_unreadable()
             return literal(0, name.type)
+        case _:
+            raise AssertionError(f"{spec.operand} is at no instruction")
 
 
 def _extended(value: C, spec: ArgSpec, word: str) -> C:

@@ -38,11 +38,11 @@ class Attacher(Protocol):
     def returned(self, site: Site, register: str) -> str:
         """The place of a return value, which at a return is in the `register`."""
 
-    def place(self, operand: Operand, index: int) -> str:
-        """The place of `argN`. Raises `NotExpressible`."""
+    def number(self, operand: Operand, index: int, type: str) -> Fetch:
+        """The fetch argument that is the value of `argN`. Raises `NotExpressible`."""
 
-    def fetch(self, place: str, type: str) -> Fetch:
-        """The fetch argument for a place."""
+    def pointer(self, operand: Operand, index: int) -> str:
+        """The place of `argN`, which is an address to read at. Raises `NotExpressible`."""
 
     def cost(self, sites: Sequence[Site], costs: HitCosts, sample_type: int) -> Cost | None:
         """What a hit costs; None while that is being measured."""

@@ -31,7 +31,10 @@ class _InFiles:
     def returned(self, site: Site, register: str) -> str:
         return "$retval" if cast(FileSite, site).is_return_probe else register
 
-    def place(self, operand: Operand, index: int) -> str:
+    def number(self, operand: Operand, index: int, type: str) -> Fetch:
+        return Fetch(self.pointer(operand, index), type)
+
+    def pointer(self, operand: Operand, index: int) -> str:
         match operand:
             case Reg(name):
                 return f"%{name}"
@@ -41,9 +44,6 @@ class _InFiles:
                 return f"@+{offset}"
             case _:
                 raise NotExpressible(f"arg{index} is at a computed address")
-
-    def fetch(self, place: str, type: str) -> Fetch:
-        return Fetch(place, type)
 
     def cost(self, sites: Sequence[Site], costs: HitCosts, sample_type: int) -> Cost | None:
         return costs.of(cast("Sequence[FileSite]", sites), sample_type)
