@@ -180,16 +180,21 @@ class _Places:
         for each in origins(entry):
             if dw.CONST_VALUE in each:
                 return _constant(each, size)
-        if own and address == self.frame.start:
-            return self._as_passed(entry, site)
         stated = next((each for each in origins(entry) if dw.LOCATION in each), None)
         expression = b"" if stated is None else location_at(stated, address) or b""
+        listed = stated is not None and stated.block(dw.LOCATION) is None
+        if own and address == self.frame.start:
+            try:
+                return self._as_passed(entry, site)
+            except Refused:
+                if not (listed and expression):
+                    raise
         if stated is None or not expression:
             raise Refused(OPTIMISED_OUT)
         around = Around(
             address, self.elf.machine, stated.unit, lambda: self.frame.base(address), lambda: self.frame.cfa(address)
         )
-        if stated.block(dw.LOCATION) is not None:  # one place for all the function
+        if not listed:  # one place for all the function
             self._check_there(entry, expression, line, site)
             if own and (offset := frame_offset(expression)) is not None and not self._is_moved(offset, size, address):
                 return self._as_passed(entry, site)
@@ -199,12 +204,17 @@ class _Places:
         """Refuses an address in the frame as the value of a number: LLVM forgets to say that what it has spilled has to
         be read there (seen in clang 14 at -O1, of what is converted).
         """
-        for piece in pieces:
-            tree = piece.tree
-            while tree[0] == "cast":
-                tree = tree[3]
-            if not piece.memory and tree[0] == "+" and tree[1] in self.frame.registers(address):
-                raise Refused(_ADDRESS)
+        stack = self.frame.registers(address)
+
+        def is_cut(tree: Tree, cut: bool) -> bool:
+            if tree[0] == "read":
+                return False
+            if tree in stack or (tree[0] == "+" and tree[1] in stack):
+                return cut and tree[0] == "+"
+            return any(is_cut(each, tree[0] == "cast") for each in tree if isinstance(each, tuple))
+
+        if any(not piece.memory and is_cut(piece.tree, True) for piece in pieces):
+            raise Refused(_ADDRESS)
 
     # --- what is in the frame
 
