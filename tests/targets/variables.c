@@ -1,5 +1,4 @@
 /* Variables of each kind, on lines that the tests name by their comments. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/sdt.h>
 
@@ -11,6 +10,7 @@ struct item {
 };
 enum colour { RED, GREEN = 5 };
 static int sold;
+static volatile double kept;
 
 static inline __attribute__((always_inline)) void sell(int count, struct item *what)
 {
@@ -36,7 +36,7 @@ __attribute__((noinline)) int price(struct item *it, int n, enum colour c)
     double rate = total * 1.5;
     DTRACE_PROBE2(shop, priced, total, n);
     if (c == GREEN)
-        printf("%d %f\n", total, rate);
+        kept += rate;
     return total + sold; /* end */
 }
 
@@ -61,6 +61,5 @@ int main(int argc, char **argv)
         sum += price(r & 1 ? &one : &two, (int)(3 + r % 5), r % 3 == 2 ? GREEN : RED);
         sum += mix((int)r, 200);
     }
-    printf("%ld\n", sum);
-    return 0;
+    return sum == 1;
 }
