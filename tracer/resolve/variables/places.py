@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 from bisect import bisect_right
+from collections.abc import Iterator
 from contextlib import closing
 from functools import cached_property
 
@@ -25,7 +26,7 @@ from tracer.resolve.dwarf.lines.line_table import LineTable, Row
 from tracer.resolve.dwarf.scopes import scope
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.entries import Entries
-from tracer.resolve.dwarf.units.ranges import code_of, location_at
+from tracer.resolve.dwarf.units.ranges import code_of, location_at, start_of
 from tracer.resolve.dwarf.units.unit import Entry, Unit
 from tracer.resolve.elf.debug_file import find_debug_file
 from tracer.resolve.elf.file import Elf
@@ -39,7 +40,7 @@ from tracer.resolve.variables.scopes import Found, scopes_at, variables_in
 NO_FUNCTION = "no debug information tells of the function"
 _ADDRESS = "debug information gives an address of the stack for its value"
 _OF_OTHER = "nothing is said about the variables of"
-_NOT_YET, _LATER = "not yet there", "declared later"
+_NOT_YET = "not yet there"
 
 
 def variables_at(path: str, entries: Entries, site: Site, key: str) -> tuple[Local, ...] | str | None:
@@ -99,26 +100,45 @@ class _Places:
     # --- variables
 
     def at(self, site: Site) -> tuple[Local, ...]:
-        address = site.address
-        scopes = scopes_at(self.function, address)
-        if site.line and (other := self._owner(scopes, site)):
+        scopes = scopes_at(self.function, site.address)
+        other = self._owner(scopes, site)
+        if site.line and other:
             known = [self._named(each) for each in variables_in(scopes)]
             return tuple(replace(each, reason=f"{_OF_OTHER} {other}") for each in known)
-        seen: set[str] = set()
-        found: list[Local] = []
-        for each in variables_in(scopes):
-            name = name_of(each.entry)
-            local = self._local(each, site)
-            # A name means the outer variable until the inner one is declared.
-            hidden = name in seen
-            if local.reason != _LATER:
-                seen.add(name)
-            found.append(replace(local, hidden=hidden))
-        named = {each.name for each in found if each.reason != _LATER and not each.hidden}
+        self._texts = [*self._text_lines(scopes, site)] if not other else []
+        every = [(each, self._is_later(each)) for each in variables_in(scopes)]
+        # A name means the outer variable until the inner one is declared.
+        means: dict[str, Found] = {}
+        for each, _ in sorted(every, key=lambda pair: pair[1]):
+            means.setdefault(name_of(each.entry), each)
         return tuple(
-            replace(each, hidden=each.name in named, reason=_NOT_YET) if each.reason == _LATER else each
-            for each in found
+            replace(self._local(each, site), hidden=means[name_of(each.entry)] is not each) for each, _ in every
         )
+
+    _texts: list[tuple[str, int]]
+    """The place in the text that has been reached, in the innermost function and in its callers."""
+
+    def _text_lines(self, scopes: list[Entry], site: Site) -> Iterator[tuple[str, int]]:
+        row, paths = self._row(site), {} if self._table is None else self._table.paths
+        yield ((row.path or "", row.line) if row is not None else ("", 0))
+        for each in reversed(scopes):
+            if each.tag == dw.INLINED:
+                yield paths.get(each.number(dw.CALL_FILE) or 0, ""), each.number(dw.CALL_LINE) or 0
+
+    def _reached(self, found: Found) -> int:
+        """How many lines behind its declaration a variable is at, negative before it; 1 where that is not known."""
+        line = self._line(found.entry)
+        if found.level >= len(self._texts) or not line or found.entry.tag == dw.PARAMETER:
+            return 1
+        path, reached = self._texts[found.level]
+        return reached - line if reached and self._is_of_file(found.entry, path) else 1
+
+    def _is_later(self, found: Found) -> bool:
+        return self._reached(found) < 0
+
+    @staticmethod
+    def _line(entry: Entry) -> int:
+        return next((each.number(dw.DECL_LINE) for each in origins(entry) if dw.DECL_LINE in each), 0) or 0
 
     def _owner(self, scopes: list[Entry], site: Site) -> str:
         """The name of the inlined function that the line at an address is of, where its copy is not said to begin
@@ -131,7 +151,7 @@ class _Places:
         inside = {each.id: each for each in map(origin, self._inlined)}
         texts = {
             each.id: each for each in (*inside.values(), *around)
-            if self._is_of_file(each, row) and (each.number(dw.DECL_LINE) or 0) <= row.line
+            if self._is_of_file(each, row.path) and (each.number(dw.DECL_LINE) or 0) <= row.line
         }  # fmt: skip
         last = max(texts.values(), key=lambda each: each.number(dw.DECL_LINE) or 0, default=None)
         if last is None or last.id in {each.id for each in around} or name_of(around[-1]) in scope(last):
@@ -146,10 +166,9 @@ class _Places:
     def _named(self, found: Found) -> Local:
         """All of a variable but its place."""
         entry = found.entry
-        line = next((each.number(dw.DECL_LINE) for each in origins(entry) if dw.DECL_LINE in each), 0) or 0
         return Local(
             name_of(entry), types.spelling(attribute(entry, dw.TYPE)), parameter=entry.tag == dw.PARAMETER,
-            function=found.function, level=found.level, line=line,
+            function=found.function, level=found.level, line=self._line(entry),
         )  # fmt: skip
 
     def _local(self, found: Found, site: Site) -> Local:
@@ -165,18 +184,17 @@ class _Places:
         target = type.target if isinstance(type, PointerType) and refers else None
         local = replace(local, type=target or type, reference=target is not None)
         try:
-            pieces = self._pieces(entry, local.line, size, site, found.scope is self.function)
+            pieces = self._pieces(found, size, site)
             if isinstance(local.type, IntType) and not isinstance(type, PointerType):
                 self._check_no_address(pieces, site.address)
             return replace(local, pieces=pieces)
         except Refused as error:
-            early = error.reason in (_NOT_YET, _LATER)
-            return replace(local, reason=error.reason, pieces=error.known, early=early)
+            return replace(local, reason=error.reason, pieces=error.known, early=error.reason == _NOT_YET)
 
-    def _pieces(self, entry: Entry, line: int, size: int, site: Site, own: bool) -> tuple[Piece, ...]:
-        """Where a variable is. `own`: the function itself declares it at its top."""
-        own = own and entry.tag == dw.PARAMETER
-        address = site.address
+    def _pieces(self, found: Found, size: int, site: Site) -> tuple[Piece, ...]:
+        """Where a variable is."""
+        entry, address = found.entry, site.address
+        own = found.scope is self.function and entry.tag == dw.PARAMETER
         for each in origins(entry):
             if dw.CONST_VALUE in each:
                 return _constant(each, size)
@@ -195,7 +213,7 @@ class _Places:
             address, self.elf.machine, stated.unit, lambda: self.frame.base(address), lambda: self.frame.cfa(address)
         )
         if not listed:  # one place for all the function
-            self._check_there(entry, expression, line, site)
+            self._check_there(found, expression, address)
             if own and (offset := frame_offset(expression)) is not None and not self._is_moved(offset, size, address):
                 return self._as_passed(entry, site)
         return pieces_of(expression, around, size)
@@ -231,36 +249,35 @@ class _Places:
                 return address > last
         return address >= self.frame.body > self.frame.start
 
-    def _check_there(self, entry: Entry, expression: bytes, line: int, site: Site) -> None:
+    def _check_there(self, found: Found, expression: bytes, address: int) -> None:
         """Refuses what its function has not come to, of what has one place in the frame."""
-        address = site.address
         offset = frame_offset(expression)
         if offset is None and expression[:1] != b"\x91":
             return
         slot = None if offset is None else self.frame.slot(address, offset)
         if slot is not None and slot < 0 and self.frame.is_below_the_stack(slot, address):
             raise Refused(_NOT_YET)
-        if entry.tag == dw.PARAMETER:
+        if found.entry.tag == dw.PARAMETER:
+            if found.scope is not self.function and address == start_of(found.scope):
+                raise Refused(_NOT_YET)  # what is passed to an inlined copy is stored there
             return
         in_first = any(start <= address < end for start, end in self.frame.ranges if start == self.frame.start)
         if in_first and (address < self.frame.body or address == self.frame.start):
             raise Refused(_NOT_YET)
-        row = self._row(site)
-        if row is None or not line or not self._is_of_file(entry, row):
-            return
-        if row.line < line:
-            raise Refused(_LATER)
-        if row.line == line and address <= min((each.address for each in self.rows if each.line == line), default=0):
+        if (behind := self._reached(found)) < 0:
+            raise Refused(_NOT_YET)
+        first = min((each.address for each in self.rows if each.line == self._line(found.entry)), default=0)
+        if behind == 0 and address <= first:
             raise Refused(_NOT_YET)
 
-    def _is_of_file(self, entry: Entry, row: Row) -> bool:
-        """Whether a variable is declared in the source file of a row."""
+    def _is_of_file(self, entry: Entry, path: str | None) -> bool:
+        """Whether a variable is declared in a source file."""
         table = self._table
         stated = next((each for each in origins(entry) if dw.DECL_FILE in each), None)
         if stated is None or table is None or stated.unit.file is not self.function.unit.file:
             return False
         same = stated.unit.at == self.function.unit.at
-        return same and table.paths.get(stated.number(dw.DECL_FILE) or 0) == row.path
+        return same and table.paths.get(stated.number(dw.DECL_FILE) or 0) == path
 
     # --- parameters as they were passed
 
