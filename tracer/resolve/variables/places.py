@@ -8,8 +8,6 @@ has moved yet is where the calling convention puts it.
 from __future__ import annotations
 
 import posixpath
-from bisect import bisect_right
-from collections.abc import Iterator
 from contextlib import closing
 from functools import cached_property
 
@@ -20,14 +18,11 @@ from tracer.probes.arch import ARCHES
 from tracer.probes.site import Site
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.parameters import parameters_at
-from tracer.resolve.dwarf.functions import attribute, function_at, name_of, origin, origins
-from tracer.resolve.dwarf.inline_frames import line_table
-from tracer.resolve.dwarf.lines.line_table import LineTable, Row
-from tracer.resolve.dwarf.scopes import scope
+from tracer.resolve.dwarf.functions import attribute, function_at, name_of, origins
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.entries import Entries
-from tracer.resolve.dwarf.units.ranges import code_of, location_at, start_of
-from tracer.resolve.dwarf.units.unit import Entry, Unit
+from tracer.resolve.dwarf.units.ranges import location_at
+from tracer.resolve.dwarf.units.unit import Entry
 from tracer.resolve.elf.debug_file import find_debug_file
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols
@@ -36,10 +31,12 @@ from tracer.resolve.unwind.unwind_tables import Tables
 from tracer.resolve.variables.expressions import OPTIMISED_OUT, Around, Refused, pieces_of, plus
 from tracer.resolve.variables.frames import FrameAt, frame_offset
 from tracer.resolve.variables.scopes import Found, scopes_at, variables_in
+from tracer.resolve.variables.text import Text, line_of
 
 NO_FUNCTION = "no debug information tells of the function"
 _ADDRESS = "debug information gives an address of the stack for its value"
 _OF_OTHER = "nothing is said about the variables of"
+_OF_BLOCK = "nothing is said about the variables of the line's block"
 _NOT_YET = "not yet there"
 
 
@@ -65,110 +62,34 @@ class _Places:
     def __init__(self, elf: Elf, entries: Entries, function: Entry, key: str) -> None:
         self.elf, self.entries, self.function, self.key = elf, entries, function, key
         code = Code(elf, Symbols(elf, find_debug_file))
-        self.frame = FrameAt(function, code, Tables(elf, find_debug_file), self.rows)
-
-    @cached_property
-    def _unit(self) -> Unit | None:
-        """The part of the function's unit that is in the traced file."""
-        own = self.function.unit
-        if own.file.skeleton is not None:
-            return own.file.skeleton
-        return own if own.file is self.entries else None
-
-    @cached_property
-    def _table(self) -> LineTable | None:
-        return None if self._unit is None else line_table(self.entries, self._unit)
-
-    @cached_property
-    def rows(self) -> tuple[Row, ...]:
-        """The rows of the function's code, in order."""
-        if self._table is None:
-            return ()
-        return tuple(row for start, end in sorted(code_of(self.function)) for row in self._table.rows(start, end))
-
-    def _row(self, site: Site) -> Row | None:
-        """The row of a site: of several lines that begin there, that of the line that is meant."""
-        at = bisect_right(self.rows, site.address, key=lambda row: row.address) - 1
-        here = self.rows[at].address if at >= 0 else 0
-        for row in self.rows[: at + 1][::-1]:
-            if row.address != here:
-                break
-            if row.line == site.line:
-                return row
-        return self.rows[at] if at >= 0 else None
+        self.text = Text(entries, function)
+        self.frame = FrameAt(function, code, Tables(elf, find_debug_file), self.text.rows)
 
     # --- variables
 
     def at(self, site: Site) -> tuple[Local, ...]:
         scopes = scopes_at(self.function, site.address)
-        other = self._owner(scopes, site)
+        other = self.text.begin(scopes, site)
+        every = list(variables_in(scopes))
         if site.line and other:
-            known = [self._named(each) for each in variables_in(scopes)]
-            return tuple(replace(each, reason=f"{_OF_OTHER} {other}") for each in known)
-        self._texts = [*self._text_lines(scopes, site)] if not other else []
-        every = [(each, self._is_later(each)) for each in variables_in(scopes)]
+            return tuple(replace(self._named(each), reason=f"{_OF_OTHER} {other}") for each in every)
         # A name means the outer variable until the inner one is declared.
         means: dict[str, Found] = {}
-        for each, _ in sorted(every, key=lambda pair: pair[1]):
+        for each in sorted(every, key=lambda found: self.text.behind(found) < 0):
             means.setdefault(name_of(each.entry), each)
-        return tuple(
-            replace(self._local(each, site), hidden=means[name_of(each.entry)] is not each) for each, _ in every
-        )
-
-    _texts: list[tuple[str, int]]
-    """The place in the text that has been reached, in the innermost function and in its callers."""
-
-    def _text_lines(self, scopes: list[Entry], site: Site) -> Iterator[tuple[str, int]]:
-        row, paths = self._row(site), {} if self._table is None else self._table.paths
-        yield ((row.path or "", row.line) if row is not None else ("", 0))
-        for each in reversed(scopes):
-            if each.tag == dw.INLINED:
-                yield paths.get(each.number(dw.CALL_FILE) or 0, ""), each.number(dw.CALL_LINE) or 0
-
-    def _reached(self, found: Found) -> int:
-        """How many lines behind its declaration a variable is at, negative before it; 1 where that is not known."""
-        line = self._line(found.entry)
-        if found.level >= len(self._texts) or not line or found.entry.tag == dw.PARAMETER:
-            return 1
-        path, reached = self._texts[found.level]
-        return reached - line if reached and self._is_of_file(found.entry, path) else 1
-
-    def _is_later(self, found: Found) -> bool:
-        return self._reached(found) < 0
-
-    @staticmethod
-    def _line(entry: Entry) -> int:
-        return next((each.number(dw.DECL_LINE) for each in origins(entry) if dw.DECL_LINE in each), 0) or 0
-
-    def _owner(self, scopes: list[Entry], site: Site) -> str:
-        """The name of the inlined function that the line at an address is of, where its copy is not said to begin
-        there: names mean those of the function around. "" where that is not so.
-        """
-        row = self._row(site)
-        if row is None or not row.line:
-            return ""
-        around = [origin(each) for each in scopes if each.tag != dw.LEXICAL_BLOCK]
-        inside = {each.id: each for each in map(origin, self._inlined)}
-        texts = {
-            each.id: each for each in (*inside.values(), *around)
-            if self._is_of_file(each, row.path) and (each.number(dw.DECL_LINE) or 0) <= row.line
-        }  # fmt: skip
-        last = max(texts.values(), key=lambda each: each.number(dw.DECL_LINE) or 0, default=None)
-        if last is None or last.id in {each.id for each in around} or name_of(around[-1]) in scope(last):
-            return ""
-        return name_of(last)
-
-    @cached_property
-    def _inlined(self) -> list[Entry]:
-        unit = self.function.unit
-        return [unit.entry(at) for at, _, each in unit.walk(start=self.function.at) if each.tag == dw.INLINED]
+        found = []
+        for each in every:
+            another = self.text.is_another(each)
+            local = replace(self._named(each), reason=_OF_BLOCK) if another else self._local(each, site)
+            found.append(replace(local, hidden=means[local.name] is not each))
+        return tuple(found)
 
     def _named(self, found: Found) -> Local:
         """All of a variable but its place."""
         entry = found.entry
         return Local(
             name_of(entry), types.spelling(attribute(entry, dw.TYPE)), parameter=entry.tag == dw.PARAMETER,
-            function=found.function, level=found.level, line=self._line(entry),
+            function=found.function, level=found.level, line=line_of(entry),
         )  # fmt: skip
 
     def _local(self, found: Found, site: Site) -> Local:
@@ -258,26 +179,15 @@ class _Places:
         if slot is not None and slot < 0 and self.frame.is_below_the_stack(slot, address):
             raise Refused(_NOT_YET)
         if found.entry.tag == dw.PARAMETER:
-            if found.scope is not self.function and address == start_of(found.scope):
-                raise Refused(_NOT_YET)  # what is passed to an inlined copy is stored there
             return
         in_first = any(start <= address < end for start, end in self.frame.ranges if start == self.frame.start)
         if in_first and (address < self.frame.body or address == self.frame.start):
             raise Refused(_NOT_YET)
-        if (behind := self._reached(found)) < 0:
+        if (behind := self.text.behind(found)) < 0:
             raise Refused(_NOT_YET)
-        first = min((each.address for each in self.rows if each.line == self._line(found.entry)), default=0)
+        first = min((each.address for each in self.text.rows if each.line == line_of(found.entry)), default=0)
         if behind == 0 and address <= first:
             raise Refused(_NOT_YET)
-
-    def _is_of_file(self, entry: Entry, path: str | None) -> bool:
-        """Whether a variable is declared in a source file."""
-        table = self._table
-        stated = next((each for each in origins(entry) if dw.DECL_FILE in each), None)
-        if stated is None or table is None or stated.unit.file is not self.function.unit.file:
-            return False
-        same = stated.unit.at == self.function.unit.at
-        return same and table.paths.get(stated.number(dw.DECL_FILE) or 0) == path
 
     # --- parameters as they were passed
 
@@ -323,15 +233,16 @@ class _Places:
 
     def lines(self, site: Site, name: str) -> Lines:
         """See `readable_lines`."""
-        row = self._row(site)
+        row = self.text.row(site)
         here = row.line if row is not None else 0
         path = (row.path or "") if row is not None else ""
         good: dict[int, bool] = {}
-        for each in self.rows:
+        own = next((each.level for each in self.at(site) if each.name == name), 0)
+        for each in self.text.rows:
             if each.is_stmt and each.line and each.path == path and good.get(each.line, True):
                 found = self.at(replace(site, address=each.address, probe=f"uprobe::{path}:{each.line}"))
                 local = next((one for one in found if one.name == name and not one.hidden), None)
-                good[each.line] = local is not None and not local.reason
+                good[each.line] = local is not None and not local.reason and local.level == own
         lines = [line for line, all_good in good.items() if all_good and line != here]
         before = max((line for line in lines if line < here), default=0)
         after = min((line for line in lines if line > here), default=0)
