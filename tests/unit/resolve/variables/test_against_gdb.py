@@ -22,8 +22,8 @@ def test_values_equal_those_of_gdb(name: str, tmp_path: Path) -> None:
     assert counts["equal"] > 150
 
 
-@pytest.mark.parametrize(("compiler", "level"), [("gcc", "0"), ("clang", "0"), ("gcc", "2")])
+@pytest.mark.parametrize(("compiler", "level"), [("clang", "0"), ("gcc", "2")])
 def test_values_are_what_a_random_program_records_of_itself(compiler: str, level: str, tmp_path: Path) -> None:
-    found = recorded(3, compiler, level, str(tmp_path))
+    found = recorded(64, compiler, level, str(tmp_path))
     assert [each for each in found if each["result"] not in (*_ALLOWED, "not comparable")] == []
     assert Counter(each["result"] for each in found)["equal"] > 100
