@@ -144,7 +144,8 @@ class _Writer:
         count = pick.randrange(1, 8)
         name = f"f{number}"
         parameters = {f"p{each}": pick.choice(TYPES) for each in range(count)}
-        words = pick.choice(("static ", "__attribute__((noinline)) ", "static inline "))
+        always = "static inline __attribute__((always_inline)) "
+        words = pick.choice(("static ", "__attribute__((noinline)) ", "static inline ", always))
         given = ", ".join(f"{kind} {each}" for each, kind in parameters.items())
         self.put(0, f"{words}long {name}({given}, struct pair *q)")
         self.put(0, "{")

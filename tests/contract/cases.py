@@ -12,6 +12,7 @@ from tests.contract import (
     cases_probes,
     cases_structs,
     cases_values,
+    cases_variables,
     cases_walks,
 )
 from tests.contract.case import Case
@@ -22,6 +23,7 @@ CASES: tuple[Case, ...] = (
     *cases_walks.CASES,
     *cases_aggregations.CASES,
     *cases_values.CASES,
+    *cases_variables.CASES,
     *cases_structs.CASES,
     *cases_notes.CASES,
     *cases_builtins.CASES,

@@ -96,6 +96,8 @@ RECIPES: dict[str, Recipe] = {
     "hierarchy-O0": Recipe(("hierarchy.cc",), ("-O0", "-g"), compiler="g++"),
     "hierarchy-O2": Recipe(("hierarchy.cc",), compiler="g++"),
     "orders": Recipe(("orders.c",), ("-O2", "-g", "-fno-omit-frame-pointer")),
+    "variables-O0": Recipe(("variables.c",), ("-O0", "-g")),
+    "variables-O2": Recipe(("variables.c",)),
     "carts": Recipe(("carts.cc",), compiler="g++"),
 }
 

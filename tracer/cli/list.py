@@ -233,16 +233,16 @@ class Details:
             self._path, self._texts, self._running = listed.path, SiteTexts(listed.path), None
         if (number := _line_of(listed)) and listed.sites:
             yield from self._texts.source(number, listed.sites[0].address)
-        prototypes = [self._prototype(listed, site) for site in listed.sites]
+        variables = [[*self._texts.variables(listed.kind, listed.probe, site.address)] for site in listed.sites]
+        prototypes = [self._prototype(listed, site) if not variables[0] else () for site in listed.sites]
         same = len({*prototypes}) == 1  # static functions of one name may have others
         yield from prototypes[0] if same else ()
-        for site, prototype in zip(listed.sites, prototypes, strict=True):
+        for site, prototype, inside in zip(listed.sites, prototypes, variables, strict=True):
             yield self._place(listed, site)
             yield from () if same else (f"  {each}" for each in prototype)
             for index, arg in enumerate(site.args):
                 yield f"  arg{index}: {self._texts.argument(arg)}"
-            variables = self._texts.variables(listed.kind, listed.probe, site.address)
-            yield from (f"  {each}" for each in variables)
+            yield from (f"  {each}" for each in inside)
         guarded = {site.semaphore: site for site in listed.sites if site.semaphore is not None}
         for site in guarded.values():
             if (text := self._semaphore(site)) is not None:

@@ -71,14 +71,15 @@ def _place(outside: Outside, site: FileSite, word: str, name: str) -> Hashable:
         return "entry"
     found = outside.variables(site)
     if isinstance(found, str):
-        return found
+        return None
     own = [each for each in found if not each.hidden and (word == "vars" or each.parameter)]
     if not name:
         return tuple((each.name, _where(each)) for each in own if not each.reason) or None
     local = next((each for each in own if each.name == name), None)
     if local is not None:
         return _where(local) if not local.reason or local.pieces else None
-    return outside.variable(site, name) if word == "vars" else "unknown"
+    of_file = outside.variable(site, name) if word == "vars" else ""
+    return None if isinstance(of_file, str) else of_file
 
 
 def _where(local: Local) -> Hashable:
@@ -99,11 +100,8 @@ def _left_out(asked: tuple[str, str], span: Span, sites: list[FileSite], unit: U
     found = outside.variables(sites[0])
     known = found if isinstance(found, tuple) else ()
     local = next((each for each in known if each.name == name and not each.hidden), None)
-    reason = f": {local.reason}" if local is not None else ""
+    reason = f": {local.reason}" if local is not None else ": it is not in scope" if name else ""
     what = f"{word}.{name}" if name else word
     where = f"{len(sites)} of {len(in_files(unit.sites))} places"
-    if (here := outside.readable(sites[0], name).here) and local is not None:
-        reason += f" at {here}"
-    return Diagnostic(
-        f"{what} cannot be read at {where}, which are left out{reason}", span, severity="warning", lacking=True
-    )
+    which = "which is left out" if len(sites) == 1 else "which are left out"
+    return Diagnostic(f"{what} cannot be read at {where}, {which}{reason}", span, severity="warning", lacking=True)

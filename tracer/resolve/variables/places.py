@@ -8,7 +8,6 @@ has moved yet is where the calling convention puts it.
 from __future__ import annotations
 
 import posixpath
-from bisect import bisect_right
 from contextlib import closing
 from functools import cached_property
 
@@ -19,14 +18,11 @@ from tracer.probes.arch import ARCHES
 from tracer.probes.site import FileSite
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.parameters import parameters_at
-from tracer.resolve.dwarf.functions import attribute, function_at, name_of, origin, origins
-from tracer.resolve.dwarf.inline_frames import line_table
-from tracer.resolve.dwarf.lines.line_table import LineTable, Row
-from tracer.resolve.dwarf.scopes import scope
+from tracer.resolve.dwarf.functions import attribute, function_at, name_of, origins
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.entries import Entries
-from tracer.resolve.dwarf.units.ranges import code_of, location_at
-from tracer.resolve.dwarf.units.unit import Entry, Unit
+from tracer.resolve.dwarf.units.ranges import location_at
+from tracer.resolve.dwarf.units.unit import Entry
 from tracer.resolve.elf.debug_file import find_debug_file
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols
@@ -35,11 +31,13 @@ from tracer.resolve.unwind.unwind_tables import Tables
 from tracer.resolve.variables.expressions import OPTIMISED_OUT, Around, Refused, pieces_of, plus
 from tracer.resolve.variables.frames import FrameAt, frame_offset
 from tracer.resolve.variables.scopes import Found, scopes_at, variables_in
+from tracer.resolve.variables.text import Text, line_of
 
 NO_FUNCTION = "no debug information tells of the function"
 _ADDRESS = "debug information gives an address of the stack for its value"
 _OF_OTHER = "nothing is said about the variables of"
-_NOT_YET, _LATER = "not yet there", "declared later"
+_OF_BLOCK = "nothing is said about the variables of the line's block"
+_NOT_YET = "not yet there"
 
 
 def variables_at(path: str, entries: Entries, site: FileSite, key: str) -> tuple[Local, ...] | str | None:
@@ -64,92 +62,34 @@ class _Places:
     def __init__(self, elf: Elf, entries: Entries, function: Entry, key: str) -> None:
         self.elf, self.entries, self.function, self.key = elf, entries, function, key
         code = Code(elf, Symbols(elf, find_debug_file))
-        self.frame = FrameAt(function, code, Tables(elf, find_debug_file), self.rows)
-
-    @cached_property
-    def _unit(self) -> Unit | None:
-        """The part of the function's unit that is in the traced file."""
-        own = self.function.unit
-        if own.file.skeleton is not None:
-            return own.file.skeleton
-        return own if own.file is self.entries else None
-
-    @cached_property
-    def _table(self) -> LineTable | None:
-        return None if self._unit is None else line_table(self.entries, self._unit)
-
-    @cached_property
-    def rows(self) -> tuple[Row, ...]:
-        """The rows of the function's code, in order."""
-        if self._table is None:
-            return ()
-        return tuple(row for start, end in sorted(code_of(self.function)) for row in self._table.rows(start, end))
-
-    def _row(self, site: FileSite) -> Row | None:
-        """The row of a site: of several lines that begin there, that of the line that is meant."""
-        at = bisect_right(self.rows, site.address, key=lambda row: row.address) - 1
-        here = self.rows[at].address if at >= 0 else 0
-        for row in self.rows[: at + 1][::-1]:
-            if row.address != here:
-                break
-            if row.line == site.line:
-                return row
-        return self.rows[at] if at >= 0 else None
+        self.text = Text(entries, function)
+        self.frame = FrameAt(function, code, Tables(elf, find_debug_file), self.text.rows)
 
     # --- variables
 
     def at(self, site: FileSite) -> tuple[Local, ...]:
-        address = site.address
-        scopes = scopes_at(self.function, address)
-        if site.line and (other := self._owner(scopes, site)):
-            known = [self._named(each) for each in variables_in(scopes)]
-            return tuple(replace(each, reason=f"{_OF_OTHER} {other}") for each in known)
-        seen: set[str] = set()
-        found: list[Local] = []
-        for each in variables_in(scopes):
-            name = name_of(each.entry)
-            local = self._local(each, site)
-            # A name means the outer variable until the inner one is declared.
-            hidden = name in seen
-            if local.reason != _LATER:
-                seen.add(name)
-            found.append(replace(local, hidden=hidden))
-        named = {each.name for each in found if each.reason != _LATER and not each.hidden}
-        return tuple(
-            replace(each, hidden=each.name in named, reason=_NOT_YET) if each.reason == _LATER else each
-            for each in found
-        )
-
-    def _owner(self, scopes: list[Entry], site: FileSite) -> str:
-        """The name of the inlined function that the line at an address is of, where its copy is not said to begin
-        there: names mean those of the function around. "" where that is not so.
-        """
-        row = self._row(site)
-        if row is None or not row.line:
-            return ""
-        around = [origin(each) for each in scopes if each.tag != dw.LEXICAL_BLOCK]
-        inside = {each.id: each for each in map(origin, self._inlined)}
-        texts = {
-            each.id: each for each in (*inside.values(), *around)
-            if self._is_of_file(each, row) and (each.number(dw.DECL_LINE) or 0) <= row.line
-        }  # fmt: skip
-        last = max(texts.values(), key=lambda each: each.number(dw.DECL_LINE) or 0, default=None)
-        if last is None or last.id in {each.id for each in around} or name_of(around[-1]) in scope(last):
-            return ""
-        return name_of(last)
-
-    @cached_property
-    def _inlined(self) -> list[Entry]:
-        unit = self.function.unit
-        return [unit.entry(at) for at, _, each in unit.walk(start=self.function.at) if each.tag == dw.INLINED]
+        scopes = scopes_at(self.function, site.address)
+        other = self.text.begin(scopes, site)
+        every = list(variables_in(scopes))
+        if site.line and other:
+            return tuple(replace(self._named(each), reason=f"{_OF_OTHER} {other}") for each in every)
+        # A name means the outer variable until the inner one is declared.
+        means: dict[str, Found] = {}
+        for each in sorted(every, key=lambda found: self.text.behind(found) < 0):
+            means.setdefault(name_of(each.entry), each)
+        found = []
+        for each in every:
+            another = self.text.is_another(each)
+            local = replace(self._named(each), reason=_OF_BLOCK) if another else self._local(each, site)
+            found.append(replace(local, hidden=means[local.name] is not each))
+        return tuple(found)
 
     def _named(self, found: Found) -> Local:
         """All of a variable but its place."""
         entry = found.entry
-        line = next((each.number(dw.DECL_LINE) for each in origins(entry) if dw.DECL_LINE in each), 0) or 0
         return Local(
             name_of(entry), types.spelling(attribute(entry, dw.TYPE)), parameter=entry.tag == dw.PARAMETER,
-            function=found.function, level=found.level, line=line,
+            function=found.function, level=found.level, line=line_of(entry),
         )  # fmt: skip
 
     def _local(self, found: Found, site: FileSite) -> Local:
@@ -165,32 +105,36 @@ class _Places:
         target = type.target if isinstance(type, PointerType) and refers else None
         local = replace(local, type=target or type, reference=target is not None)
         try:
-            pieces = self._pieces(entry, local.line, size, site, found.scope is self.function)
+            pieces = self._pieces(found, size, site)
             if isinstance(local.type, IntType) and not isinstance(type, PointerType):
                 self._check_no_address(pieces, site.address)
             return replace(local, pieces=pieces)
         except Refused as error:
-            early = error.reason in (_NOT_YET, _LATER)
-            return replace(local, reason=error.reason, pieces=error.known, early=early)
+            return replace(local, reason=error.reason, pieces=error.known, early=error.reason == _NOT_YET)
 
-    def _pieces(self, entry: Entry, line: int, size: int, site: FileSite, own: bool) -> tuple[Piece, ...]:
-        """Where a variable is. `own`: the function itself declares it at its top."""
-        own = own and entry.tag == dw.PARAMETER
-        address = site.address
+    def _pieces(self, found: Found, size: int, site: FileSite) -> tuple[Piece, ...]:
+        """Where a variable is."""
+        entry, address = found.entry, site.address
+        own = found.scope is self.function and entry.tag == dw.PARAMETER
         for each in origins(entry):
             if dw.CONST_VALUE in each:
                 return _constant(each, size)
-        if own and address == self.frame.start:
-            return self._as_passed(entry, site)
         stated = next((each for each in origins(entry) if dw.LOCATION in each), None)
         expression = b"" if stated is None else location_at(stated, address) or b""
+        listed = stated is not None and stated.block(dw.LOCATION) is None
+        if own and address == self.frame.start:
+            try:
+                return self._as_passed(entry, site)
+            except Refused:
+                if not (listed and expression):
+                    raise
         if stated is None or not expression:
             raise Refused(OPTIMISED_OUT)
         around = Around(
             address, self.elf.machine, stated.unit, lambda: self.frame.base(address), lambda: self.frame.cfa(address)
         )
-        if stated.block(dw.LOCATION) is not None:  # one place for all the function
-            self._check_there(entry, expression, line, site)
+        if not listed:  # one place for all the function
+            self._check_there(found, expression, address)
             if own and (offset := frame_offset(expression)) is not None and not self._is_moved(offset, size, address):
                 return self._as_passed(entry, site)
         return pieces_of(expression, around, size)
@@ -199,12 +143,17 @@ class _Places:
         """Refuses an address in the frame as the value of a number: LLVM forgets to say that what it has spilled has to
         be read there (seen in clang 14 at -O1, of what is converted).
         """
-        for piece in pieces:
-            tree = piece.tree
-            while tree[0] == "cast":
-                tree = tree[3]
-            if not piece.memory and tree[0] == "+" and tree[1] in self.frame.registers(address):
-                raise Refused(_ADDRESS)
+        stack = self.frame.registers(address)
+
+        def is_cut(tree: Tree, cut: bool) -> bool:
+            if tree[0] == "read":
+                return False
+            if tree in stack or (tree[0] == "+" and tree[1] in stack):
+                return cut and tree[0] == "+"
+            return any(is_cut(each, tree[0] == "cast") for each in tree if isinstance(each, tuple))
+
+        if any(not piece.memory and is_cut(piece.tree, True) for piece in pieces):
+            raise Refused(_ADDRESS)
 
     # --- what is in the frame
 
@@ -221,36 +170,24 @@ class _Places:
                 return address > last
         return address >= self.frame.body > self.frame.start
 
-    def _check_there(self, entry: Entry, expression: bytes, line: int, site: FileSite) -> None:
+    def _check_there(self, found: Found, expression: bytes, address: int) -> None:
         """Refuses what its function has not come to, of what has one place in the frame."""
-        address = site.address
         offset = frame_offset(expression)
         if offset is None and expression[:1] != b"\x91":
             return
         slot = None if offset is None else self.frame.slot(address, offset)
         if slot is not None and slot < 0 and self.frame.is_below_the_stack(slot, address):
             raise Refused(_NOT_YET)
-        if entry.tag == dw.PARAMETER:
+        if found.entry.tag == dw.PARAMETER:
             return
         in_first = any(start <= address < end for start, end in self.frame.ranges if start == self.frame.start)
         if in_first and (address < self.frame.body or address == self.frame.start):
             raise Refused(_NOT_YET)
-        row = self._row(site)
-        if row is None or not line or not self._is_of_file(entry, row):
-            return
-        if row.line < line:
-            raise Refused(_LATER)
-        if row.line == line and address <= min((each.address for each in self.rows if each.line == line), default=0):
+        if (behind := self.text.behind(found)) < 0:
             raise Refused(_NOT_YET)
-
-    def _is_of_file(self, entry: Entry, row: Row) -> bool:
-        """Whether a variable is declared in the source file of a row."""
-        table = self._table
-        stated = next((each for each in origins(entry) if dw.DECL_FILE in each), None)
-        if stated is None or table is None or stated.unit.file is not self.function.unit.file:
-            return False
-        same = stated.unit.at == self.function.unit.at
-        return same and table.paths.get(stated.number(dw.DECL_FILE) or 0) == row.path
+        first = min((each.address for each in self.text.rows if each.line == line_of(found.entry)), default=0)
+        if behind == 0 and address <= first:
+            raise Refused(_NOT_YET)
 
     # --- parameters as they were passed
 
@@ -296,15 +233,16 @@ class _Places:
 
     def lines(self, site: FileSite, name: str) -> Lines:
         """See `readable_lines`."""
-        row = self._row(site)
+        row = self.text.row(site)
         here = row.line if row is not None else 0
         path = (row.path or "") if row is not None else ""
         good: dict[int, bool] = {}
-        for each in self.rows:
+        own = next((each.level for each in self.at(site) if each.name == name), 0)
+        for each in self.text.rows:
             if each.is_stmt and each.line and each.path == path and good.get(each.line, True):
                 found = self.at(replace(site, address=each.address, probe=f"uprobe::{path}:{each.line}"))
                 local = next((one for one in found if one.name == name and not one.hidden), None)
-                good[each.line] = local is not None and not local.reason
+                good[each.line] = local is not None and not local.reason and local.level == own
         lines = [line for line, all_good in good.items() if all_good and line != here]
         before = max((line for line in lines if line < here), default=0)
         after = min((line for line in lines if line > here), default=0)

@@ -43,22 +43,38 @@ def scopes_at(function: Entry, address: int) -> list[Entry]:
 def variables_in(scopes: list[Entry]) -> Iterator[Found]:
     """Those with a name, from the inside to the outside."""
     level = 0
+    blocks: dict[int, list[Entry]] = {}
     for number in range(len(scopes) - 1, -1, -1):
         own = next(each for each in scopes[number::-1] if each.tag != dw.LEXICAL_BLOCK)
-        for entry in _declared(scopes[number]):
+        if number == len(scopes) - 1 or scopes[number + 1].tag == dw.INLINED:
+            blocks = abstract_blocks(own)
+        for entry in _declared(scopes[number], blocks):
             if name_of(entry) and not _is_declaration(entry):
                 yield Found(entry, scopes[number], name_of(own), level)
         level += scopes[number].tag == dw.INLINED
 
 
-def _declared(scope: Entry) -> list[Entry]:
+def abstract_blocks(function: Entry) -> dict[int, list[Entry]]:
+    """Of a copy of a function: the variables of the blocks of what it is a copy of, by each of these variables."""
+    origin = function.follow(dw.ABSTRACT_ORIGIN)
+    found: dict[int, list[Entry]] = {}
+    left = [] if origin is None else [origin]
+    while left:
+        inside = list(left.pop().children())
+        left += [each for each in inside if each.tag == dw.LEXICAL_BLOCK]
+        variables = [each for each in inside if each.tag in _VARIABLES]
+        found.update((each.id, variables) for each in variables)
+    return found
+
+
+def _declared(scope: Entry, blocks: dict[int, list[Entry]]) -> list[Entry]:
     """The variables right in a scope. A copy of a function need not say those again of which nothing is left."""
     own = [each for each in scope.children() if each.tag in _VARIABLES]
-    origin = scope.follow(dw.ABSTRACT_ORIGIN)
-    if origin is None:
-        return own
     said = {each.id for entry in own for each in origins(entry)}
-    return own + [each for each in origin.children() if each.tag in _VARIABLES and each.id not in said]
+    origin = scope.follow(dw.ABSTRACT_ORIGIN)
+    every = [] if origin is None else [each for each in origin.children() if each.tag in _VARIABLES]
+    every += [each for id in said for each in blocks.get(id, ()) if each not in every]
+    return own + [each for each in {each.id: each for each in every}.values() if each.id not in said]
 
 
 def _is_declaration(entry: Entry) -> bool:

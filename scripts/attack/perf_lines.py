@@ -1,0 +1,46 @@
+"""What `perf probe` can read at the lines that tracer reads variables at: for each place of a line and each variable
+there, whether `perf probe -D` makes a fetch argument of it, and whether tracer has a place for it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+
+from tracer.errors import TracerError
+from tracer.probes.model import AttachPoint
+from tracer.probes.site import SiteLimit
+from tracer.resolve.binary import Binary
+from tracer.resolve.dwarf.units.debug_entries import entries_of
+from tracer.resolve.elf.file import Elf
+from tracer.resolve.sites.line_sites import line_sites
+from tracer.resolve.variables.places import variables_at
+
+
+def compared(path: str, source: str, lines: int) -> Counter[tuple[bool, bool]]:
+    """How many variables of how many lines perf reads, and tracer: at all places of the line."""
+    entries = entries_of(Elf(path), keep=True)
+    assert entries is not None
+    found: Counter[tuple[bool, bool]] = Counter()
+    for line in range(1, lines + 1):
+        point = AttachPoint("uprobe", "", None, path, source=source, line=line)  # type: ignore[arg-type]
+        try:
+            sites = line_sites(point, Binary(path), SiteLimit(999, 999), [])
+        except TracerError:
+            continue
+        known = [variables_at(path, entries, site, "") for site in sites]
+        names = {each.name for one in known if isinstance(one, tuple) for each in one if not each.hidden}
+        for name in sorted(names):
+            ours = all(
+                any(each.name == name and not each.hidden and not each.reason for each in one)
+                for one in known if isinstance(one, tuple)
+            )  # fmt: skip
+            found[_by_perf(path, f"{source}:{line} v={name}"), ours] += 1
+    return found
+
+
+def _by_perf(path: str, definition: str) -> bool:
+    run = subprocess.run(
+        ["perf", "probe", "-x", path, "-D", definition], capture_output=True, text=True, check=False, timeout=60
+    )
+    return run.returncode == 0 and " v=" in run.stdout
