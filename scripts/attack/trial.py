@@ -187,6 +187,7 @@ class Bench:
         with given.open("rb") as stdin, printed.open("wb") as out, said.open("wb") as err:
             process = subprocess.Popen(
                 command, stdin=stdin, stdout=out, stderr=err, start_new_session=True,
+                cwd=self.folder,  # where Python leaves a file that it has tried a directory with, if all others fail
                 env=environment({"XDG_CACHE_HOME": str(cache)}),
             )  # fmt: skip
         try:

@@ -18,7 +18,7 @@ from tests.harness.cli import PATIENCE_S, TRACER, Done, read_line, target, trace
 from tests.live.answers import maps, records
 from tests.live.test_semaphores import semaphore
 
-pytestmark = [pytest.mark.live, pytest.mark.clock]
+pytestmark = pytest.mark.live
 
 PROBES = {"nop": "usdt:{}:hot:spin", "stepped": "uprobe:{}:spin", "return": "uretprobe:{}:spin"}
 
@@ -43,6 +43,7 @@ def cpu_ns(process: subprocess.Popen[bytes]) -> int:
     return int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[0])
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize(
     ("kind", "body"),
     [*((kind, "@ = count();") for kind in PROBES), ("nop", "@[comm, arg0 % 3] = count();")],
@@ -88,6 +89,7 @@ def said_and_real(backend: str, line: str, path: Path, home: Path) -> list[tuple
     return [(cost, statistics.median(trapped)), (share, spent / taken)]
 
 
+@pytest.mark.clock
 def test_a_slow_probe_brings_no_warning(backend: str, place: Callable[[str], Path], clean: None) -> None:
     path = place("ticker")
     done = tracer("--backend", backend, "-e", f"usdt:{path}:ticker:tick {{ @ = count(); }}", "-c", f"{path} 2.5 2")
@@ -109,6 +111,7 @@ def test_hits_of_others_are_no_overhead_of_what_is_followed(
     assert "detached" not in done.err
 
 
+@pytest.mark.clock
 def test_the_warning_is_said_once_and_not_with_q_or_no_warnings(
     backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
 ) -> None:
@@ -229,6 +232,7 @@ def test_q_leaves_out_the_warning_but_not_what_is_incomplete(
     assert (done.status, done.said) == (0, f"{matched[0]}\n")
 
 
+@pytest.mark.clock
 def test_what_stays_below_the_limit_is_left_alone(backend: str, place: Callable[[str], Path], clean: None) -> None:
     path = place("ticker")
     program = f"usdt:{path}:ticker:tick {{ @ = count(); }}"
