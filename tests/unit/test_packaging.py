@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tracer import __version__
-from tracer.backends.bcc.compile import bpf_programs as paths
+from tracer.backends.bcc.compile import compiler as paths
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ from tracer.backends.bcc.host.refused import Refused, is_too_much, under_the_cla
 from tracer.backends.bcc.program import BccProgram
 
 if TYPE_CHECKING:
-    from tracer.backends.bcc.attach.page_groups import Groups
+    from tracer.backends.bcc.attach.older.page_groups import Groups
 
 _QUICK = "programs do not wait for pages, and text on a page that is not in memory is counted as unreadable"
 
@@ -40,7 +40,7 @@ def loaded(program: BccProgram, multi: bool) -> tuple[Loaded, BccProgram, tuple[
 def _loaded(program: BccProgram, multi: bool) -> tuple[Loaded, BccProgram, tuple[str, ...]]:
     by_place = None
     if not multi:
-        from tracer.backends.bcc.attach.page_groups import groups
+        from tracer.backends.bcc.attach.older.page_groups import groups
 
         by_place = groups(program.plan, program.generated)
     made = create_maps(program.generated, program.plan, by_place)

@@ -12,9 +12,8 @@ import pytest
 
 from tests.harness.bpf import FakeBpf, fake_bpf
 from tests.unit.backends.bcc.plans import plan_of, probe, site
-from tracer.backends.bcc.attach import attachments, uprobe
+from tracer.backends.bcc.attach import anchors, attachments, uprobe
 from tracer.backends.bcc.attach.attachments import Attachments
-from tracer.backends.bcc.attach.processes import anchors
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.errors import ProgramError
 from tracer.kernel.syscall import Call

@@ -16,8 +16,7 @@ from tests.unit.backends.bcc.plans import plan_of, probe
 from tracer.backends.bcc.attach.loader import link
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.bcc.compile import child, compiler
-from tracer.backends.bcc.compile.bpf_programs import bpf_programs
-from tracer.backends.bcc.compile.compiler import compile_text
+from tracer.backends.bcc.compile.compiler import bpf_programs, compile_text
 from tracer.backends.bcc.compile.headers import with_headers
 from tracer.backends.bcc.host.binding import Binding, find_binding
 from tracer.backends.bcc.program import BccProgram

@@ -9,8 +9,7 @@ import pytest
 from tests.unit.backends.bcc.plans import plan_of, probe
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.bcc.compile import headers
-from tracer.backends.bcc.compile.bpf_programs import bpf_programs
-from tracer.backends.bcc.compile.compiler import compile_text
+from tracer.backends.bcc.compile.compiler import bpf_programs, compile_text
 from tracer.backends.bcc.compile.headers import with_headers
 
 HEADER = """

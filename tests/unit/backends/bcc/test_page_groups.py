@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from tests.unit.backends.bcc.plans import plan_of, probe, site
-from tracer.backends.bcc.attach.page_groups import PAGE, groups
+from tracer.backends.bcc.attach.older.page_groups import PAGE, groups
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.precheck import MOST_ALONE
 from tracer.errors import ProgramError

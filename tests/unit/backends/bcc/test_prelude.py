@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tracer.backends.bcc.attach.loader import LOSS_CAUSES
-from tracer.backends.bcc.compile.bpf_programs import bpf_programs
+from tracer.backends.bcc.compile.compiler import bpf_programs
 from tracer.lang.aggregations.buckets import linear_bucket, linear_count, log2_bucket, quantile_bucket
 from tracer.lang.fixed_width import quotient, remainder, wrap_int
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from itertools import repeat
 
+from tracer.backends.bcc.attach.anchors import Anchors
 from tracer.backends.bcc.attach.loader import CALLS
 from tracer.backends.bcc.attach.model import Attacher, Attaching, Held, Job, Marked, Refused, Work
-from tracer.backends.bcc.attach.processes.anchors import Anchors
 from tracer.backends.bcc.attach.registry import attacher_of
-from tracer.backends.bcc.codegen.sites.hit_marks import cookie
-from tracer.backends.bcc.codegen.sites.text import SiteTexts
+from tracer.backends.bcc.codegen.sites import SiteTexts, cookie
 from tracer.kernel.trials.instructions import NOT_PROBED, Stopped
 from tracer.kernel.workers.watcher import AT_ONCE_S, Watcher
 from tracer.plan.model import Plan, ProbePlan

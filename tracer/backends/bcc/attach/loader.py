@@ -26,7 +26,7 @@ from tracer.backends.bcc.codegen.generate import (
     Generated,
 )
 from tracer.backends.bcc.codegen.maps.steps import FIRST_TABLE
-from tracer.backends.bcc.codegen.sites.text import SITE_TEXTS, SITE_WORD_TAG
+from tracer.backends.bcc.codegen.sites import SITE_TEXTS, SITE_WORD_TAG
 from tracer.backends.bcc.compile.compiler import Bytecode
 from tracer.backends.bcc.host import mappings, pid_namespace, trials
 from tracer.backends.bcc.host.callbacks import TAG as CALLBACK_TAG
@@ -52,7 +52,7 @@ from tracer.plan.model import Plan
 from tracer.plan.points import first_numbers
 
 if TYPE_CHECKING:
-    from tracer.backends.bcc.attach.page_groups import Groups
+    from tracer.backends.bcc.attach.older.page_groups import Groups
 
 LOSS_CAUSES = ("events", "unreadable", "truncated", "keys", "loops", "stacks", "busy", "outrun", "divisions")
 """The first counters of the LOSSES map, as `Loss` names them; see the enum in prelude.h. Those of stacks' endings
@@ -179,7 +179,7 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     for table in generated.tables.values():
         for number, key_size in _parts(table):
             if key_size > LONGEST_OLD_KEY and not trials.has("long_keys"):
-                from tracer.backends.bcc.attach.long_keys import long_key
+                from tracer.backends.bcc.attach.older.long_keys import long_key
 
                 assert table.key is not None
                 raise long_key(table.decl, table.key, plan)

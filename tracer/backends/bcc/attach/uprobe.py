@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from tracer.backends.bcc.attach.anchors import SITES_A_LINK
 from tracer.backends.bcc.attach.model import Attaching, Job, Refused, Work
-from tracer.backends.bcc.attach.processes.anchors import SITES_A_LINK
 from tracer.backends.bcc.codegen.arguments import REGISTERS
 from tracer.backends.precheck import check_alone, unprobable
 from tracer.errors import TracerError
@@ -22,7 +22,7 @@ from tracer.probes.site import FileIdentity, FileSite, Site
 from tracer.resolve.files.identity import open_verified
 
 if TYPE_CHECKING:
-    from tracer.backends.bcc.attach.shared_events import ClauseEvent, SharedEvents
+    from tracer.backends.bcc.attach.older.shared_events import ClauseEvent, SharedEvents
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
     from tracer.lang.typed import Clause
 
@@ -111,7 +111,7 @@ class Places(Work):
         many = [job for job in jobs if len(job.sites) >= _WORTH]
         if not many:
             return {}
-        from tracer.backends.bcc.attach.shared_events import SharedEvents
+        from tracer.backends.bcc.attach.older.shared_events import SharedEvents
 
         try:
             self._shared = SharedEvents(self._pids, self._stop, self._watcher)

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 from tracer.backends.bcc.codegen.c import C, c_type
 from tracer.backends.bcc.codegen.placement import KeyStep, Part, place
-from tracer.backends.bcc.codegen.sites.text import SiteTexts
+from tracer.backends.bcc.codegen.sites import SiteTexts
 from tracer.backends.bcc.events.records import Record
 from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
 from tracer.backends.bcc.maps.tables import Table

@@ -16,8 +16,7 @@ from tracer.backends.bcc.codegen.function import ROUNDS, Context, Function, Scra
 from tracer.backends.bcc.codegen.maps.steps import FIRST_TABLE
 from tracer.backends.bcc.codegen.placement import lead
 from tracer.backends.bcc.codegen.printer import declare_slots, run
-from tracer.backends.bcc.codegen.sites.hit_marks import noted_sites
-from tracer.backends.bcc.codegen.sites.text import SITE_TEXTS, SiteTexts, site_texts
+from tracer.backends.bcc.codegen.sites import SITE_TEXTS, SiteTexts, noted_sites, site_texts
 from tracer.backends.bcc.events.records import Record
 from tracer.backends.bcc.maps.tables import Table, marks, tables
 from tracer.dataclass import dataclass

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import IO
 
 from tracer import cache
-from tracer.backends.bcc.compile.bpf_programs import bpf_programs
 from tracer.backends.bcc.host.binding import Binding, NoBinding, find_binding, library_path
 from tracer.backends.bcc.host.refused import Refused, function_in
 from tracer.errors import Interrupted, TracerError
 from tracer.host.polling import readable
 from tracer.kernel.limits import MORE_DESCRIPTORS
 
+_PACKAGE = Path(__file__).resolve().parents[3]
 _CHILD = Path(__file__).with_name("child.py")
 _HEADERS = Path(__file__).with_name("headers.py")
 _LOOPS = Path(__file__).with_name("loops.py")
@@ -44,6 +44,12 @@ _KIND = "bpf"
 
 Bytecode = dict[str, bytes]
 """By function name: eight bytes an instruction."""
+
+
+def bpf_programs() -> Path:
+    """The folder of the fixed C: inside an installed package, else at the top of the source tree."""
+    installed = _PACKAGE / "_bpf_programs"
+    return installed if installed.is_dir() else _PACKAGE.parent / "bpf_programs"
 
 
 def compile_text(

@@ -1,1 +1,106 @@
-"""What differs from site to site of an attach point: its texts, and whether it was hit."""
+"""The texts of `probe` and `func`, known for each site before attaching, where sites with different ones share a
+function.
+
+The C reads them as words, `SITE_WORD(n)`: those of `probe` first, then those of `func`, then one for each array with
+such keys, the place of the site's key there (`dense`). Where links carry cookies (a
+cookie is the index of the site's texts), the words come from a table and one program serves all; elsewhere the loader
+puts them into a copy of the program for each variant.
+
+Of the sites of wildcards it is noted whether they were ever hit. The cookie of such a site carries its number too
+(`cookie`), and a program sets the byte of that number in the control block at the first hit. Where links carry no
+cookies, nothing is noted.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+from tracer.backends.bcc.maps.dense import Texts, text_of_site
+from tracer.backends.bcc.maps.tables import Table
+from tracer.dataclass import dataclass
+from tracer.lang.types import StringType
+from tracer.plan.model import Plan, Variant
+from tracer.plan.points import points
+
+SITE_TEXTS = 1000
+"""The number of the table's map: beyond those of any program's maps."""
+
+SITE_WORD_TAG = 0xFEED_FACD
+"""Upper half of the constants that stand for words where there are no cookies."""
+
+_LARGEST, _MOST = 1024, 4096
+"""Sites of one attach point, and of the program, up to which it is noted whether each was hit: of thousands nobody
+wants to know.
+"""
+
+_Place = tuple[str, StringType, Texts]
+"""A built-in as a part of a key, the part's type and all its texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteTexts:
+    """The texts of a program: index and words of each variant that needs them."""
+
+    probe_words: int
+    function_words: int
+    places: tuple[_Place, ...]
+    words: dict[int, bytes]
+
+    @property
+    def count(self) -> int:
+        """The number of words of a variant."""
+        return self.probe_words + self.function_words + len(self.places)
+
+    @property
+    def cookies(self) -> dict[int, int]:
+        """The index of each variant's texts in the table."""
+        return {variant: index for index, variant in enumerate(self.words)}
+
+    def place_word(self, built_in: str, kind: StringType, part: Texts) -> int:
+        """The number of the word that is the place of `probe` or `func` among these texts."""
+        return self.probe_words + self.function_words + self.places.index((built_in, kind, part))
+
+
+def site_texts(variants: Sequence[Variant], tables: Iterable[Table]) -> SiteTexts:
+    """The texts of these variants, each text as long as the longest and closed by a NUL."""
+    probes = [(variant.probe or "").encode(errors="surrogateescape") for variant in variants]
+    functions = [(variant.function or "").encode(errors="surrogateescape") for variant in variants]
+    probe = max((len(text) // 8 + 1 for text in probes), default=0)
+    function = max((len(text) // 8 + 1 for text in functions), default=0)
+    places = tuple(dict.fromkeys(_places(tables))) if variants else ()
+    known = [{text: place for place, text in enumerate(part.texts)} for _, _, part in places]
+    words = {}
+    for variant, name, holder in zip(variants, probes, functions, strict=True):
+        # A clause with other maps has no place in this one, and reads none.
+        own = (
+            found.get(text_of_site(variant, built_in, kind), 0)
+            for (built_in, kind, _), found in zip(places, known, strict=True)
+        )
+        packed = struct.pack(f"={len(places)}Q", *own)
+        words[variant.id] = name.ljust(8 * probe, b"\0") + holder.ljust(8 * function, b"\0") + packed
+    return SiteTexts(probe, function, places, words)
+
+
+def _places(tables: Iterable[Table]) -> Iterable[_Place]:
+    for table in tables:
+        for kind, part in zip(table.decl.key, table.grid.parts if table.grid is not None else (), strict=False):
+            if isinstance(part, Texts) and isinstance(kind, StringType):
+                yield from ((built_in, kind, part) for built_in in sorted(part.built_ins))
+
+
+def noted_sites(plan: Plan) -> dict[int, range]:
+    """The numbers of sites, from 1 on in their order, of each attach point that has several, by its own number."""
+    found: dict[int, range] = {}
+    following = 1
+    for number, point in enumerate(points(plan)):
+        own = len(point.sites)
+        if 1 < own <= _LARGEST and following + own <= _MOST:
+            found[number] = range(following, following + own)
+            following += own
+    return found
+
+
+def cookie(text: int, site: int) -> int:
+    """The cookie of a link: the number of the site's texts, and its own (0: it is not noted)."""
+    return site << 32 | text

@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 
-from tracer.backends.bcc.attach.processes.main_thread import EXECED, MainThread
+from tracer.backends.bcc.attach.main_thread import EXECED, MainThread
 from tracer.errors import TracerError
 from tracer.host.stat import ENDED, EXITING, facts_of, has_others
 from tracer.kernel.bpf import NOTHING, link_uprobes, program_load

@@ -1,1 +1,0 @@
-"""What becomes of the main thread of a traced process, while probes are attached to it."""
