@@ -205,7 +205,7 @@ def _line_of(listed: Listed) -> int:
     *_, source, line = ("", *listed.probe.split(":"))
     if line.isdecimal() and source.isdecimal():
         line = source
-    return int(line) if line.isdecimal() and listed.kind == "uprobe" and "." in listed.probe.rpartition(":")[0] else 0
+    return int(line) if line.isdecimal() and listed.provider is None and "." in listed.probe.rpartition(":")[0] else 0
 
 
 class Details:
