@@ -3,7 +3,7 @@
 Samples of C, C++, Rust and Go, CPython's debug build where it is installed, and random programs of C are compiled with
 -O0 to -O3. gdb stops each at places of its code, and each variable in scope is read as gdb does and at the place that
 tracer has for it. The random programs record what their variables hold on each line. Each value that differs is
-printed, and at the end a table. Needs no root.
+printed, and at the end a table; Ctrl-C ends it with what was tried by then. Needs no root.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
@@ -149,7 +150,7 @@ def main() -> int:
     asked = parser.parse_args()
     tables: dict[str, Counter[str]] = {}
     wrong = 0
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, suppress(KeyboardInterrupt):
         randoms = (
             (f"random C, {compiler} -O{level}", recorded(seed, compiler, level, folder))
             for seed in range(asked.first, asked.first + asked.programs)

@@ -146,6 +146,8 @@ def spelling(entry: Entry | None, deep: int = 0) -> str:
         return f"{spelling(inner, deep + 1)}*"
     if entry.tag in dw.REFERENCES:
         return f"{spelling(inner, deep + 1)}{'&' if entry.tag == dw.REFERENCE else '&&'}"
+    if entry.tag == dw.ARRAY:
+        return spelling(inner, deep + 1) + "".join(f"[{count or ''}]" for count in counts_of(entry))
     if entry.tag in _WORDS:
         return _WORDS[entry.tag] + (entry.text() or "<anonymous>")
     if entry.tag in (dw.CONST, dw.VOLATILE):

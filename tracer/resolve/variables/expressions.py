@@ -144,8 +144,6 @@ class _Run:
     def top(self) -> Tree:
         if not self.stack:
             raise Refused(OPTIMISED_OUT)
-        if _nodes(self.stack[-1]) > _MOST:
-            raise Refused(NOT_UNDERSTOOD)
         return self.stack[-1]
 
     def place(self, offset: int, size: int) -> list[Piece]:
@@ -175,6 +173,8 @@ class _Run:
             self._step(name.removeprefix("GNU_"), args)
         except IndexError:
             raise Refused(NOT_UNDERSTOOD) from None
+        if self.stack and _is_large(self.stack[-1]):
+            raise Refused(NOT_UNDERSTOOD)
 
     def _named(self, number: int) -> str:
         names = REGISTERS[self.around.machine]
@@ -283,5 +283,10 @@ def _binary(op: str, left: Tree, right: Tree) -> Tree:
     return (op, left, right)
 
 
-def _nodes(tree: Tree) -> int:
-    return 1 + sum(_nodes(each) for each in tree if isinstance(each, tuple))
+def _is_large(tree: Tree) -> bool:
+    """Whether a tree has too many nodes: what is doubled again and again has more than can be counted."""
+    left, count = [tree], 0
+    while left and count <= _MOST:
+        left += [each for each in left.pop() if isinstance(each, tuple)]
+        count += 1
+    return count > _MOST

@@ -154,7 +154,7 @@ def _in_scope(ctx: Context, word: str, span: Span) -> list[Local] | None:
 def _is_shown(ctx: Context, local: Local) -> bool:
     """Whether print() can show a variable of that type in a record."""
     type = local.type and (ctx.types.complete(local.type) or local.type)
-    return isinstance(type, IntType) or (type is not None and is_block(type) and memory_size(type) > 0)
+    return isinstance(type, (IntType, FloatType)) or (type is not None and is_block(type) and memory_size(type) > 0)
 
 
 def _value(ctx: Context, word: str, local: Local, span: Span) -> typed.Expr | None:
