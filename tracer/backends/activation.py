@@ -164,8 +164,8 @@ class Process:
     def raise_all(
         self, pids: Sequence[int], semaphores: tuple[Semaphore, ...], wake: tuple[int, ...], copies: bool = False
     ) -> tuple[int, list[tuple[int, str]]]:
-        """In how many processes, of these or (without any) of all, they are up, and which could not be written, with
-        the reason. With `copies` only those that the kernel leaves out.
+        """Raises them in these processes, or (without any) in all. Returns in how many they are up, and which could not
+        be written, with the reason. With `copies` only those that the kernel leaves out.
         """
         self._asked = True
         rows = [[getattr(each, name) for name in names(each)] for each in semaphores]

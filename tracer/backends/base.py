@@ -30,7 +30,7 @@ class Program(Protocol):
         """The plan that it was made from."""
 
     def text(self) -> str:
-        """What will be given to the kernel, for people: the C program, or the writes to tracefs."""
+        """The text that will be given to the kernel, for people: the C program, or the writes to tracefs."""
 
     def bytecode(self) -> str:
         """The instructions that the kernel will run, for people. Raises `TracerError` where there are none."""
@@ -41,7 +41,7 @@ class Session(Protocol):
 
     @property
     def maps(self) -> MapStore:
-        """What the program's maps hold."""
+        """The content of the program's maps."""
 
     details: tuple[str, ...]
     """Lines for `-v`. `attach` can add some."""
@@ -71,8 +71,8 @@ class Session(Protocol):
         """
 
     def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Event]:
-        """What happened, oldest first; waits up to `timeout_s` for the first one. The consumer handles each event
-        before it takes the next, since on ftrace taking the next one goes on with the hits.
+        """The events since the last call, oldest first; waits up to `timeout_s` for the first one. The consumer handles
+        each event before it takes the next, since on ftrace taking the next one goes on with the hits.
 
         Hits later than `until_ns` (CLOCK_MONOTONIC, nanoseconds) are left for the next call by a session that
         runs the clauses on them; where the kernel aggregates, at the hit, they are in the maps already.
@@ -97,7 +97,7 @@ class Session(Protocol):
         """Losses so far."""
 
     def hits(self) -> int:
-        """How often any probe was hit so far (for explaining silence); -1 where that is not known."""
+        """The hits of all probes so far (for explaining silence); -1 where that is not known."""
 
     def point_hits(self) -> Sequence[int] | None:
         """Hits of each attach point so far (`plan.points`), including those that the predicate drops, which cost as
@@ -110,7 +110,7 @@ class Session(Protocol):
         """
 
     def hit_cost(self, point: int) -> Cost | None:
-        """What a hit of an attach point costs the traced program; None while it is being measured: ask again soon."""
+        """The cost of an attach point's hit to the traced program; None while it is being measured: ask again soon."""
 
     def detach_point(self, point: int) -> None:
         """Ends one attach point: no hit after it counts there, and others go on."""
@@ -129,7 +129,7 @@ class Backend(Protocol):
     name: str
 
     def capabilities(self, wanted: Collection[Feature] | None = None) -> Capabilities:
-        """What this host allows; every "no" with its reason and remedy. Works without root, by trying, quickly.
+        """The capabilities of this host; every "no" with its reason and remedy. Works without root, by trying, quickly.
 
         If only some features are `wanted`, others may be reported as supported without a trial, and the facts left out.
         """

@@ -56,7 +56,7 @@ def is_once(plan: Plan) -> bool:
 
 
 class Nested:
-    """What a session asks at its end; made when it begins to attach."""
+    """The question of a session at its end; made when it begins to attach."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         """`pids`: the traced processes, () where that may be any."""
@@ -65,8 +65,8 @@ class Nested:
         self._found: int | None = None
 
     def lost(self, calls: int | None, returns: int) -> int:
-        """How many returns were not seen, once nothing is attached any more; -1 for some where `calls` is None, since
-        they could not be counted.
+        """The number of returns that were not seen, once nothing is attached any more; -1 for some where `calls` is
+        None, since they could not be counted.
         """
         if self._found is None:
             missing = -1 if calls is None else max(calls - returns, 0)
@@ -88,7 +88,9 @@ class Nested:
 
 
 def _log() -> Iterator[tuple[int, int]]:
-    """When it was said that a call was passed over (ns since boot, about), and the process. Raises `OSError`."""
+    """The moments at which it was said that a call was passed over (ns since boot, about), and the process. Raises
+    `OSError`.
+    """
     log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         while True:

@@ -50,10 +50,10 @@ def _is_program(path: str) -> bool:
 
 
 class SemaphoreCopies:
-    """Those of one trace."""
+    """The copies of semaphores of one trace."""
 
     def __init__(self, plan: Plan, target: Target, paths: dict[int, str]) -> None:
-        """Of a process what it maps is known from now on."""
+        """Looks from now on at what processes map."""
         self._paths = paths
         by_hand = semaphores(plan, kernel=True)  # those are raised in all copies
         self._semaphores = tuple(

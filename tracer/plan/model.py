@@ -37,7 +37,7 @@ class Variant:
 
     @property
     def places(self) -> Sequence[FileSite]:
-        """Its sites that are places in files: all, or () where they are of another sort."""
+        """The sites that are places in files: all, or () where they are of another sort."""
         return in_files(self.sites)
 
 
@@ -84,7 +84,7 @@ class Plan:
 
     @property
     def places(self) -> tuple[FileSite, ...]:
-        """Those of the sites that are places in files."""
+        """The sites that are places in files."""
         return tuple(chain.from_iterable(variant.places for probe in self.probes for variant in probe.variants))
 
     @property

@@ -42,7 +42,7 @@ class Point:
 
     @property
     def places(self) -> Sequence[FileSite]:
-        """Its sites that are places in files: all, or () where they are of another sort."""
+        """The sites that are places in files: all, or () where they are of another sort."""
         return in_files(self.sites)
 
 

@@ -20,7 +20,7 @@ AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe"]
 
 @dataclass(frozen=True, slots=True)
 class ClauseKind:
-    """When a clause runs.
+    """The occasion on which a clause runs.
 
     `at_hits`: in the kernel, at hits of its sites, which all are of one sort; the others run in user space. `first`:
     once, before anything is attached; `last`: once, after everything is detached; the others run again and again.

@@ -78,9 +78,9 @@ STACK_POINTER = 255
 """The number under which the stack pointer is an argument of every site, beside those that have an argN."""
 
 class TailPlace:
-    """What `Site.tail` says in its lowest byte; the rest is the address of the probed function. `NONE`: a return like
-    any other. `JUMP`: a jump of the function to another, its tail call; with `JUMP_IF` added to the number of an x86
-    condition (0 to 15), one that is taken on that condition. `END`: a return of a function that such jumps lead to,
+    """The values of `Site.tail` in its lowest byte; the rest is the address of the probed function. `NONE`: a return
+    like any other. `JUMP`: a jump of the function to another, its tail call; with `JUMP_IF` added to the number of an
+    x86 condition (0 to 15), one that is taken on that condition. `END`: a return of a function that such jumps lead to,
     directly or by more of them; it is one of the probed function where that one's call came there.
     """
 
@@ -123,7 +123,7 @@ class ArgSpec:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where hits come from. A sort of sites is a class of its own that says the rest: `FileSite` is a place in a
+    """A source of hits. A sort of sites is a class of its own that says the rest: `FileSite` is a place in a
     file, `Clock` what comes with the time.
 
     `kind`: what the object of its kind of probe lists in `ProbeKind.places`. `probe` is the full name that the `probe`
@@ -165,13 +165,15 @@ class Clock(Site):
 
 
 def period_ns(sites: Sequence[Site]) -> int:
-    """How often a clause runs, in nanoseconds; 0 where its sites are no clock."""
+    """The nanoseconds between two runs of a clause; 0 where its sites are no clock."""
     return next((site.period_ns for site in sites if isinstance(site, Clock)), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """Which file it was when it was checked: compared again right before attaching. `ctime_ns`: None where unknown."""
+    """The identity of a file when it was checked: compared again right before attaching. `ctime_ns`: None where
+    unknown.
+    """
 
     device: int
     inode: int
@@ -274,7 +276,7 @@ def in_files(sites: Sequence[Site]) -> Sequence[FileSite]:
 
 
 def places_among(sites: Iterable[Site]) -> list[FileSite]:
-    """Those of sites of any sort that are places in files."""
+    """The places in files among sites of any sort."""
     return [site for site in sites if isinstance(site, FileSite)]
 
 
@@ -312,7 +314,7 @@ class Target:
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
-        """What the processes have mapped: looked at once, until it is asked to be looked at again."""
+        """The mappings of the processes: looked at once, until it is asked to be looked at again."""
         if self._pictures is None:
             if not self.pids:
                 return ()
@@ -329,7 +331,7 @@ class Target:
         return self.pictures
 
     def look_again(self) -> None:
-        """What has changed since the pictures were looked at is found anew by who asks next."""
+        """Lets who asks next find anew what has changed since the pictures were looked at."""
         for each in self.pictures:
             each.look_again()
 
@@ -343,7 +345,7 @@ EVERY_PROCESS = Target()
 
 
 class SiteLimit(NamedTuple):
-    """How many sites a program may have: what is `left` of the `limit`."""
+    """The number of sites that a program may have: what is `left` of the `limit`."""
 
     limit: int
     left: int

@@ -53,12 +53,12 @@ class Binary:
 
     @property
     def identity(self) -> FileIdentity:
-        """Which file it is."""
+        """The identity of the file."""
         return self.elf.identity
 
     @property
     def arch(self) -> Arch:
-        """Its architecture. Raises `ElfError` for one that is not in the tables."""
+        """The architecture of the file. Raises `ElfError` for one that is not in the tables."""
         arch = ARCHES.get(self.elf.machine)
         if arch is None:
             raise self.elf.error(f"made for {machine_name(self.elf.machine)}: only x86-64 and aarch64 are supported")
@@ -71,14 +71,14 @@ class Binary:
 
     @cached_property
     def symbols(self) -> Symbols:
-        """Its symbols."""
+        """The symbols of the file."""
         from tracer.resolve.elf.symbols import Symbols
 
         return Symbols(self.elf, self.debug_file)
 
     @cached_property
     def lines(self) -> LinePrograms | None:
-        """Its line programs, or those of its separate debug file."""
+        """The line programs of the file, or those of its separate debug file."""
         from tracer.resolve.dwarf.lines.programs import LinePrograms
 
         own = LinePrograms(self.elf)
@@ -90,28 +90,30 @@ class Binary:
 
     @cached_property
     def code(self) -> Code:
-        """Its functions and instructions."""
+        """The functions and instructions of the file."""
         from tracer.resolve.safety.code import Code
 
         return Code(self.elf, self.symbols)
 
     @cached_property
     def unwinding(self) -> Unwinding:
-        """What may unwind through its functions."""
+        """The things that may unwind through the file's functions."""
         from tracer.resolve.safety.unwind import Unwinding
 
         return Unwinding(self.code, lambda: self.switching)
 
     @cached_property
     def stack_checks(self) -> StackChecks:
-        """Where its functions begin behind the check of their stack, if it is Go's."""
+        """The beginnings of functions behind the check of their stack, if the file is Go's."""
         from tracer.resolve.safety.stack_check import StackChecks
 
         return StackChecks(self.code)
 
     @cached_property
     def usdt(self) -> tuple[UsdtNote, ...]:
-        """Its USDT sites, those too whose code was dropped. Raises `ElfError` where all its notes are damaged."""
+        """The USDT sites of the file, those too whose code was dropped. Raises `ElfError` where all its notes are
+        damaged.
+        """
         from tracer.resolve.usdt.notes import read_notes
 
         found = read_notes(self.elf, self.damaged_notes)
@@ -153,7 +155,7 @@ class Binary:
 
     @cached_property
     def damaged_notes(self) -> list[str]:
-        """What was wrong with notes that could not be read, once `usdt` was asked for."""
+        """The faults of notes that could not be read, once `usdt` was asked for."""
         return []
 
     @cached_property
@@ -223,7 +225,7 @@ class Binary:
             return lambda name: None
 
     def debug_file(self, elf: Elf) -> Elf | None:
-        """Its separate debug file, if there is one."""
+        """The separate debug file, if there is one."""
         from tracer.resolve.elf.debug_file import debug_paths, find_debug_file, may_be_served
 
         self.debug_files.update(debug_paths(elf))

@@ -51,7 +51,7 @@ class ListedSite(NamedTuple):
     args: tuple[ArgSpec, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Its object in that of the probe."""
+        """The site as an object in that of the probe."""
         numbers = {"address": self.address, "offset": self.offset, "semaphore": self.semaphore}
         return {name: None if value is None else f"{value:#x}" for name, value in numbers.items()} | {
             "args": [
@@ -219,7 +219,7 @@ def _in_files(
 
 
 def _files(wanted: _Pattern, target: Target) -> tuple[Found, ...]:
-    """Those of an attach point's path; of a directory, where a plain name is none, those below it. Of * without a
+    """The files of an attach point's path; of a directory, where a plain name is none, those below it. Of * without a
     process, where a function is named, all that processes run.
     """
     path = wanted.path
@@ -304,8 +304,8 @@ def _functions(wanted: _Pattern, binary: Binary, target: Target, left_out: list[
 
 
 def _written(wanted: _Pattern, binary: Binary) -> Mapping[str, str]:
-    """How functions of C++ and Rust are listed for who writes names as people do: so too. Others get the linker's, as
-    from bpftrace.
+    """The names by which functions of C++ and Rust are listed for who writes names as people do: so too. Others get the
+    linker's, as from bpftrace.
     """
     return written_names(binary) if wanted.cpp or is_demangled(wanted.name) else {}
 

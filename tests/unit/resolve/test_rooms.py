@@ -9,8 +9,8 @@ import pytest
 
 RESOLVE = Path(__file__).parents[3] / "tracer" / "resolve"
 ORDER = (
-    "model", "arch", "elf", "dwarf", "processes", "files", "unwind", "usdt", "safety", "symbols", "interpreters",
-    "binary", "places", "functions", "sites", "listing",
+    "model", "arch", "elf", "dwarf", "processes", "files", "unwind", "usdt", "safety", "variables", "symbols",
+    "interpreters", "binary", "places", "functions", "sites", "attach_texts", "listing",
 )  # fmt: skip
 """From the bottom to the top: who imports may only look down."""
 

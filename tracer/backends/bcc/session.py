@@ -237,7 +237,9 @@ class BccSession:
         return sum(struct.unpack(f"={len(value) // 8}Q", value))
 
     def hits(self) -> int:
-        """Where others have the probes too: 0 if no traced process was hit, else -1, since their hits may count."""
+        """See `Session`. Where others have the probes too: 0 if no traced process was hit, else -1, since their hits
+        may count.
+        """
         if self.plan.shared:
             return -1 if self._control.hit else 0
         return sum(self.point_hits())

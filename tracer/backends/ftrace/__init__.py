@@ -21,7 +21,7 @@ class FtraceBackend:
     name = "ftrace"
 
     def capabilities(self, wanted: Collection[Feature] | None = None) -> Capabilities:
-        """What this host allows: all of it, whatever is wanted, for nothing here takes long."""
+        """The capabilities of this host: all of them, whatever is wanted, for nothing here takes long."""
         from tracer.backends.ftrace.host import detect
 
         return detect()

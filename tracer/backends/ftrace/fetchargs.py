@@ -104,7 +104,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class FromSample:
-    """What every sample carries, or can: the process, the thread, the time, the CPU."""
+    """A value that every sample carries, or can: the process, the thread, the time, the CPU."""
 
     name: Literal["pid", "tid", "nsecs", "monotonic", "tai", "cpu", "moment"]
 
@@ -139,7 +139,7 @@ class Fetches:
     sized: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def leaf(self, source: values.Source) -> Source:
-        """Where the value of one of `steps.walk.leaves` comes from; raises `NotExpressible`.
+        """The source of the value of one of `steps.walk.leaves`; raises `NotExpressible`.
 
         `comm` must be asked for first of all, so that no string can take its room.
         """

@@ -76,7 +76,7 @@ class Event(uprobe_events.Event):
         return replace(self, counts=(), reasons=self.reasons + tuple((name, reason) for name in self.counts))
 
     def texts(self, branch: int) -> dict[int, Text]:
-        """Of a branch, the strings whose size the program does not give, by their fetch arguments."""
+        """The strings of a branch whose size the program does not give, by their fetch arguments."""
         sources = (source for run in self.branches[branch] for source in run.sources)
         return {each.fetch: each for each in sources if isinstance(each, Text) and not each.arrays}
 

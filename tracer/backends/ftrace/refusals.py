@@ -19,7 +19,7 @@ _PANIC_ON_WARN = "/proc/sys/kernel/panic_on_warn"
 
 
 def at_place(error: Undefinable, source: Source) -> ProgramError:
-    """What the kernel, or nobody, could define, under what it is for."""
+    """The error for what the kernel, or nobody, could define, under what it is for."""
     assert isinstance(error.event, Event)
     return at_fetch(error, source, error.event, error.place.branch, error.fetch)
 

@@ -335,7 +335,7 @@ class FtraceSession:
         return events
 
     def _take(self, definitions: Definitions, attachment: Attachment, events: Sequence[Event]) -> None:
-        """What the events count goes into the maps, and what they sample to the clauses."""
+        """Lets what the events count go into the maps, and what they sample to the clauses."""
         if self._around.places is not None:
             self._runtime.place = self._around.places.place
         offset = perf.boot_offset_ns()

@@ -30,7 +30,9 @@ def bounds_strings() -> bool:
 
 
 def is_repaired(words: str) -> bool:
-    """By what the kernel says of its version: `6.1.0-56-amd64 #1 SMP Debian 6.1.192-2 (…)`, say."""
+    """Whether the kernel is repaired, by what it says of its version: `6.1.0-56-amd64 #1 SMP Debian 6.1.192-2 (…)`,
+    say.
+    """
     for major, minor, patch in re.findall(r"(?<!\S)(\d+)\.(\d+)\.(\d+)", words):
         series = int(major), int(minor)
         if series >= _ALWAYS_SINCE or int(patch) >= _REPAIRED.get(series, 1 << 30):

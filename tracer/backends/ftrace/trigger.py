@@ -50,7 +50,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What a map takes from each row of a trigger, under a key of columns and constants.
+    """The part of a map that comes from each row of a trigger, under a key of columns and constants.
 
     A hit adds `each`, or where `total` is set its share of that sum; in an lhist map it falls into `bucket`, where a
     column holds a number of that bucket.
@@ -92,16 +92,16 @@ class Trigger:
 
     @property
     def columns(self) -> int:
-        """How many numbers the key of a row has."""
+        """The number of numbers in the key of a row."""
         return max(len(self.keys) + (self.branch != ""), 1)
 
     def part(self, branch: int) -> Trigger:
-        """For one branch alone."""
+        """The trigger for one branch alone."""
         return replace(self, feeds=(self.feeds[branch],), branch="")
 
     @property
     def size(self) -> int:
-        """How many rows its table has."""
+        """The number of rows of its table."""
         rows = min(max(self.rows * len(self.feeds), LEAST_ROWS), MOST_ROWS)
         return 1 << (rows - 1).bit_length()
 
@@ -112,7 +112,7 @@ def shape(triggers: Sequence[Trigger]) -> object:
 
 
 def most_branches(triggers: Sequence[Trigger]) -> int:
-    """How many branches an event with these triggers can have; the number of the branch takes a place in the key."""
+    """The most branches of an event with these triggers; the number of the branch takes a place in the key."""
     if any(len(trigger.keys) == MOST_KEYS for trigger in triggers):
         return 1
     return min((max(MOST_ROWS // trigger.rows, 1) for trigger in triggers), default=1 << 16)

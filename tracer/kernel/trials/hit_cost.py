@@ -56,7 +56,7 @@ _RING = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a hit costs the traced program, in nanoseconds: measured, or assumed for the reason `unmeasured`."""
+    """The cost of a hit to the traced program, in nanoseconds: measured, or assumed for the reason `unmeasured`."""
 
     ns: float
     unmeasured: str = ""

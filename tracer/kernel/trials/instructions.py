@@ -96,8 +96,8 @@ def parts(places: Sequence[_T], codes: Sequence[bytes]) -> list[list[_T]]:
 
 
 def kind_of(code: bytes) -> bytes:
-    """What the kernel judges a doubtful instruction by, as far as it can be told by a look; b"" for all others. It is a
-    guess for x86-64: prefix, map and opcode, which costs time alone where it is wrong.
+    """The bytes by which the kernel judges a doubtful instruction, as far as it can be told by a look; b"" for all
+    others. It is a guess for x86-64: prefix, map and opcode, which costs time alone where it is wrong.
     """
     if code.startswith(_NOP10):
         return _NOP10  # kernels that know it take no other of its prefix

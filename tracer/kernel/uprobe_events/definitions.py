@@ -169,7 +169,7 @@ class Definitions:
         return self._tracefs.knows("many")
 
     def in_use(self) -> None:
-        """To be called when the kernel itself refuses to remove them from now on; but for those that have triggers
+        """Notes that the kernel itself refuses to remove them from now on; but for those that have triggers
         alone, which outlive their tracer. Their lock stays: who can take it `alone` knows that no session with triggers
         lives.
         """

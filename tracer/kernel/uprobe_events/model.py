@@ -86,7 +86,7 @@ class Event:
         return True
 
     def where(self, group: str) -> tuple[str, str]:
-        """Its system and its name, where those that are defined are of a `group`."""
+        """The system and the name of the event, where those that are defined are of a `group`."""
         return group, self.name
 
 

@@ -74,7 +74,7 @@ def spots_of(sites: Iterable[FileSite]) -> list[tuple[object, ...]]:
 
 
 def told(found: Sequence[Sequence[Any]]) -> str | None:
-    """What to say of breakpoints that stay; None where none does."""
+    """The sentence about breakpoints that stay; None where none does."""
     if not found:
         return None
     first = Stayed(*found[0])
@@ -178,7 +178,7 @@ def _failures(log: int) -> Iterator[bytes]:
 
 
 def _beside(function: Callable[[], _T]) -> _T | None:
-    """What a function returns in a thread that is not waited for longer than `_PATIENCE_S`; None where that did not
+    """The result of a function in a thread that is not waited for longer than `_PATIENCE_S`; None where that did not
     come, or it failed. A process would copy a megabyte of this one.
     """
     found: list[_T] = []
@@ -295,7 +295,7 @@ class _Memory:
         return found
 
     def breakpoints(self, spot: Spot) -> int:
-        """How many a process has at a place, in all mappings of the file."""
+        """The number of breakpoints that a process has at a place, in all mappings of the file."""
         wanted = self._of_file(spot)
         return sum(
             1

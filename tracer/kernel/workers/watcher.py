@@ -105,17 +105,17 @@ class Watcher:
         its.close()
 
     def undo_write(self, path: str, text: str) -> None:
-        """To undo the next deed, append `text` to `path`. Returns once the process has the step."""
+        """Takes a step that undoes the next deed: appending `text` to `path`. Returns once the process has the step."""
         self._undone = False
         self._tell("undo", "write", os.fsencode(path), text.encode("utf-8", "surrogateescape") + b"\n")
 
     def undo_unlink(self, path: str) -> None:
-        """To undo the next deed, remove the file `path`."""
+        """Takes a step that undoes the next deed: removing the file `path`."""
         self._undone = False
         self._tell("undo", "unlink", os.fsencode(path), b"")
 
     def undo_stop(self, pid: int) -> None:
-        """To undo the next deed, let the process go on if it is stopped."""
+        """Takes a step that undoes the next deed: letting the process go on if it is stopped."""
         facts = facts_of(pid)
         if facts is not None:
             self._undone = False
@@ -284,7 +284,7 @@ class Watcher:
             self._connection.shutdown(SHUT_WR)
 
     def _status(self) -> int | None:
-        """How it has ended, as waitpid(2) says; None where it goes on, or another has reaped it."""
+        """The status with which it has ended, as waitpid(2) says; None where it goes on, or another has reaped it."""
         if self._ended:
             return None
         try:

@@ -124,7 +124,7 @@ def _serve(connection: socket, tracer: int) -> None:
 
 
 def _said(error: Exception) -> str:
-    """In words: the call that failed, where that can be told."""
+    """The error in words: the call that failed, where that can be told."""
     if isinstance(error, OSError):
         with suppress(Exception):
             from tracer.failed_calls import described
@@ -253,7 +253,7 @@ def _close(fd: int) -> None:
 
 
 def _together(function: Callable[[Any], _T], items: Sequence[Any]) -> list[_T]:
-    """What waits in the kernel waits at the same time, as far as there can be threads; this one takes its part."""
+    """Calls the function on each item, at the same time as far as there can be threads: the kernel makes them wait."""
     if len(items) < 2:
         return [function(each) for each in items]
     found: dict[int, _T] = {}

@@ -64,7 +64,7 @@ def split(unit: Unit, outside: Outside, said: list[Diagnostic]) -> Iterator[Unit
 
 
 def _place(outside: Outside, site: FileSite, word: str, name: str) -> Hashable:
-    """What is equal at sites that can share a clause; None where a variable cannot be read."""
+    """A key that is equal at sites that can share a clause; None where a variable cannot be read."""
     if site.is_return_probe or site.is_at_return:
         return "return"
     if word == "args" and kind_of(site).enters and outside.parameters(site) != INSIDE:

@@ -69,7 +69,7 @@ class Clause:
 
     @property
     def period_ns(self) -> int:
-        """How often it runs, in nanoseconds, where that comes with the time; else 0."""
+        """The nanoseconds between two runs, where it comes with the time; else 0."""
         return period_ns(self.sites)
 
 

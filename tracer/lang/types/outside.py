@@ -112,4 +112,4 @@ class Outside(Protocol):
         """The variables in scope at a site, the innermost first; else why they are not known."""
 
     def readable(self, site: FileSite, name: str) -> Lines:
-        """Where a variable that cannot be read at a site can be."""
+        """The lines at which a variable can be read that cannot at a site."""

@@ -105,7 +105,7 @@ class DebugInfo:
         return found
 
     def _meaning(self, name: str, sites: tuple[FileSite, ...], ask: Callable[[_File, str, list[int]], Any]) -> Any:
-        """What a name means in the files of these sites, of all without any; else in another that knows it."""
+        """The meaning of a name in the files of these sites, of all without any; else in another that knows it."""
         traced: dict[_File, list[int]] = {}
         for site in sites or self._sites:
             traced.setdefault(self._files[_key(site.identity)], []).append(site.address)
@@ -183,7 +183,7 @@ class _File:
         return found
 
     def type(self, name: str, addresses: Sequence[int]) -> Type | str | None:
-        """What a name means for code at these addresses (`name_lookup.type_named`)."""
+        """The type that a name means for code at these addresses (`name_lookup.type_named`)."""
         found: Type | str | None = self._meaning(
             "type", name, addresses, lambda entries: type_named(entries, name, addresses, self.key)
         )
@@ -236,7 +236,7 @@ class _File:
         return self._missing() if found is None else found
 
     def readable(self, site: FileSite, name: str, finder: Callable[[], Finder]) -> Lines:
-        """Where a variable can be read that cannot at a site."""
+        """The lines at which a variable can be read that cannot at a site."""
         found: Lines | None
         about = f"{site.address} {site.line} {name}"
         found = self._answer(

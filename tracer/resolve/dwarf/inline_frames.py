@@ -35,7 +35,7 @@ class Source(NamedTuple):
 
 
 class InlineFrames:
-    """Those of one file."""
+    """The inline frames of one file."""
 
     def __init__(self, entries: Entries) -> None:
         self._entries = entries

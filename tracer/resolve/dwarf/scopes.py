@@ -50,7 +50,7 @@ def definitions(entries: Entries, name: str, tags: frozenset[int]) -> Iterator[E
 
 
 def shape(record: Entry) -> Hashable:
-    """What is equal of structs that are defined alike: the size, and the names, places and types of the members."""
+    """A key that is equal for structs that are defined alike: size, and names, places and types of members."""
     return record.tag, record.number(dw.BYTE_SIZE), tuple(_part(each) for each in record.children())
 
 

@@ -67,7 +67,7 @@ def _unpacked(elf: Elf, name: str, kind: int, data: bytes, size: int) -> bytes:
 
 @lru_cache(maxsize=1)
 def _zstd() -> Callable[[bytes, int], bytes | None] | None:
-    """By zstd's own library: Python has it from 3.14 on."""
+    """The decompression by zstd's own library: Python has it from 3.14 on."""
     import ctypes
 
     try:

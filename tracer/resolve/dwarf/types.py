@@ -93,7 +93,7 @@ def to_function(entry: Entry) -> bool:
 
 
 def counts_of(array: Entry) -> list[int]:
-    """How many items an array has in each dimension; 0 where that is not known before the program runs."""
+    """The number of items of an array in each dimension; 0 where that is not known before the program runs."""
     found = []
     for each in array.children():
         if each.tag == dw.SUBRANGE:
@@ -277,7 +277,7 @@ def _variants(entry: Entry, key: str, deep: int) -> Iterator[Field]:
 
 
 def offset_of(entry: Entry) -> int | None:
-    """Where a member begins; None where that is computed, as for a virtual base."""
+    """The offset at which a member begins; None where that is computed, as for a virtual base."""
     found = entry.raw(dw.MEMBER_LOCATION)
     if found is None:
         return 0

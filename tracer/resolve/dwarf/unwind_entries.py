@@ -153,7 +153,7 @@ class Frames:
         return frame if frame is not None and frame.start <= address < frame.start + frame.size else None
 
     def end_before(self, address: int) -> int:
-        """Where the last entry ends that begins before an address; 0 for none."""
+        """The end of the last entry that begins before an address; 0 for none."""
         starts, entries = self._index
         index = bisect_right(starts, address) - 1
         try:

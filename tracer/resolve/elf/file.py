@@ -172,7 +172,7 @@ class Elf:
             raise self.error(f"neither a program nor a shared library but {what}")
 
     def _kind(self) -> str:
-        """What a file is that begins otherwise."""
+        """The words for a file that begins otherwise."""
         start = self.some(0, 512)
         if not start:
             return "an empty file"
@@ -347,7 +347,7 @@ class Elf:
 
     @cached_property
     def identity(self) -> FileIdentity:
-        """Which file this is; of bytes in memory, their number alone."""
+        """The identity of this file; of bytes in memory, their number alone."""
         if self._stat is None:
             return FileIdentity(0, 0, self.size, 0, self.build_id)
         status = self._stat

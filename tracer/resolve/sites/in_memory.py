@@ -40,7 +40,7 @@ _NOPS = (b"\x0f\x1f", b"\x66")
 
 
 def states(process: Picture, sites: Sequence[FileSite]) -> list[State | None]:
-    """What is so at each site in a process, the worst where it has the file mapped several times; None where that is
+    """The state of each site in a process, the worst where it has the file mapped several times; None where that is
     not known, or the process does not use the file. Never waits for a page.
     """
     found: list[State | None] = [None] * len(sites)
@@ -73,7 +73,7 @@ def states(process: Picture, sites: Sequence[FileSite]) -> list[State | None]:
 
 
 def _addresses(every: Sequence[Mapping], site: FileSite) -> Iterator[int]:
-    """Where the site is, in mappings of its file that can run."""
+    """The addresses of the site, in mappings of its file that can run."""
     for each in every:
         is_own = each.executable and each.file is not None and each.file[1] == site.identity.inode
         if is_own and each.offset <= site.offset < each.offset + each.end - each.start:
@@ -81,8 +81,8 @@ def _addresses(every: Sequence[Mapping], site: FileSite) -> Iterator[int]:
 
 
 def own_copies(every: Sequence[Mapping], elf: Elf, inode: int, address: int) -> Iterator[int]:
-    """Where a site would be, by its address in the file: next to other parts of its file, in memory of the process's
-    own that can run.
+    """The addresses at which a site would be, by its address in the file: next to other parts of its file, in memory of
+    the process's own that can run.
     """
     bases = set()
     for each in every:

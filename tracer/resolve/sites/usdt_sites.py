@@ -56,7 +56,7 @@ def usdt_sites(point: AttachPoint, binary: Binary, left_out: list[str]) -> list[
 
 
 def _folded(binary: Binary, addresses: set[int]) -> list[str]:
-    """What is to be said where a linker has made the sites of several probes one (--icf): a hit is one of each."""
+    """The warnings where a linker has made the sites of several probes one (--icf): a hit is one of each."""
     here: dict[int, dict[tuple[str, str], None]] = {}
     for note in binary.usdt:
         if note.address in addresses:

@@ -46,7 +46,7 @@ class Refused(Exception):
 
 
 class Around(NamedTuple):
-    """What an expression is asked about: the place in the code, the machine, the unit that the expression stands in,
+    """The surroundings of an expression: the place in the code, the machine, the unit that the expression stands in,
     and what gives the frame's base and the CFA at the place.
     """
 
@@ -119,7 +119,7 @@ def pieces_of(expression: bytes, around: Around, size: int) -> tuple[Piece, ...]
 
 
 def value_of(expression: bytes, around: Around, first: Sequence[Tree] = ()) -> Tree:
-    """What an expression leaves on its stack, where `first` stands already."""
+    """The value that an expression leaves on its stack, where `first` stands already."""
     run = _Run(around)
     run.stack += first
     for each in operations(expression, around.unit):

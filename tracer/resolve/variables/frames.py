@@ -82,7 +82,7 @@ class FrameAt:
         return {("reg", "sp"), ("reg", own)}
 
     def slot(self, address: int, offset: int) -> int | None:
-        """What lies that far from the frame's base, as a distance from the CFA; None where that is not known."""
+        """The distance from the CFA of what lies that far from the frame's base; None where that is not known."""
         expression = self._base
         if expression == bytes((_CALL_FRAME_CFA,)):
             return offset
@@ -96,7 +96,7 @@ class FrameAt:
         return self.function.block(dw.FRAME_BASE) or b""
 
     def _moved(self, register: int, address: int) -> int:
-        """How far a register is at an address from where it is in the function's body."""
+        """The distance of a register at an address from where it is in the function's body."""
         whole, rule = self._whole(register), self.rule(address)
         if whole is None or rule is None:
             return 0  # no table: the register is what it is

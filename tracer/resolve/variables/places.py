@@ -113,7 +113,7 @@ class _Places:
             return replace(local, reason=error.reason, pieces=error.known, early=error.reason == _NOT_YET)
 
     def _pieces(self, found: Found, size: int, site: FileSite) -> tuple[Piece, ...]:
-        """Where a variable is."""
+        """The pieces in which a variable is."""
         entry, address = found.entry, site.address
         own = found.scope is self.function and entry.tag == dw.PARAMETER
         for each in origins(entry):

@@ -41,7 +41,7 @@ def scopes_at(function: Entry, address: int) -> list[Entry]:
 
 
 def variables_in(scopes: list[Entry]) -> Iterator[Found]:
-    """Those with a name, from the inside to the outside."""
+    """The variables with a name, from the inside to the outside."""
     level = 0
     blocks: dict[int, list[Entry]] = {}
     for number in range(len(scopes) - 1, -1, -1):
@@ -55,7 +55,7 @@ def variables_in(scopes: list[Entry]) -> Iterator[Found]:
 
 
 def abstract_blocks(function: Entry) -> dict[int, list[Entry]]:
-    """Of a copy of a function: the variables of the blocks of what it is a copy of, by each of these variables."""
+    """The variables of the blocks of what a function is a copy of, by each of these variables."""
     origin = function.follow(dw.ABSTRACT_ORIGIN)
     found: dict[int, list[Entry]] = {}
     left = [] if origin is None else [origin]

@@ -28,12 +28,12 @@ Absent = list[tuple[str, int, int]]
 
 
 def line_of(entry: Entry) -> int:
-    """Where a variable or function is declared, 0 where nothing says."""
+    """The line at which a variable or function is declared, 0 where nothing says."""
     return next((each.number(dw.DECL_LINE) for each in origins(entry) if dw.DECL_LINE in each), 0) or 0
 
 
 class Text:
-    """Of one function. `begin` says which place is asked about next."""
+    """The text of one function. `begin` says which place is asked about next."""
 
     def __init__(self, entries: Entries, function: Entry) -> None:
         self.entries, self.function = entries, function
@@ -140,7 +140,7 @@ class Text:
                 yield paths.get(each.number(dw.CALL_FILE) or 0, ""), each.number(dw.CALL_LINE) or 0
 
     def behind(self, found: Found) -> int:
-        """How many lines behind its declaration a variable is at, negative before it; 1 where that is not known."""
+        """The lines from a variable's declaration to the place, negative before it; 1 where that is not known."""
         line = line_of(found.entry)
         if found.level >= len(self._lines) or not line or found.entry.tag == dw.PARAMETER:
             return 1

@@ -15,7 +15,7 @@ from tracer.resolve.usdt.words import register
 
 
 class VariableTexts:
-    """Of one file; what was found is kept for the next run."""
+    """The words for the variables of one file; what was found is kept for the next run."""
 
     def __init__(self, path: str, identity: FileIdentity, arch: Arch) -> None:
         self._path, self._identity, self._arch = path, identity, arch

@@ -31,7 +31,7 @@ class Anchors:
     """
 
     def __init__(self, pid: int, plan: Plan, watcher: Watcher, multi: bool, is_child: bool) -> None:
-        """From now on it is known what becomes of the main thread. `is_child`: the process may be stopped."""
+        """Looks from now on at what becomes of the main thread. `is_child`: the process may be stopped."""
         self._pid, self._plan, self._watcher, self._multi = pid, plan, watcher, multi
         self._links: list[tuple[int, int]] = []
         self._left_out: Collection[Spot] = ()
@@ -95,7 +95,7 @@ class Anchors:
         self._close(links)
 
     def _place(self, held: Collection[int], pid: int | None) -> None:
-        """Where `pid`, or everybody, has its memory now: the links take the place of earlier ones."""
+        """Attaches where `pid`, or everybody, has its memory now: the links take the place of earlier ones."""
         fresh: list[tuple[int, int]] = []
         try:
             if not self._multi:

@@ -164,7 +164,7 @@ class Attachments:
 
     @property
     def missed(self) -> Sequence[str]:
-        """What may have been missed, for the end."""
+        """The sentences at the end about what may have been missed."""
         return [said for anchors in self._anchors for said in anchors.missed]
 
     @property

@@ -72,7 +72,7 @@ class Work:
 
 
 class Attacher(Protocol):
-    """What the programs of some kinds of probes are and how they are attached.
+    """The programs of some kinds of probes, and the way in which they are attached.
 
     Where its programs run at the hits of all processes, whichever are traced, they test whose hit it is
     (`Plan.shared`).
@@ -80,7 +80,7 @@ class Attacher(Protocol):
 
     @property
     def context(self) -> Context:
-        """What its C functions are given."""
+        """The context that its C functions are given."""
 
     def load(self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int]) -> int:
         """The descriptor of a program; see `bpf.program_load`."""
@@ -89,7 +89,7 @@ class Attacher(Protocol):
         """Before the first job of a session. Raises as `Work.attach`."""
 
     def cost(self, sites: Sequence[Site], costs: HitCosts) -> Cost | None:
-        """What a hit costs; None while that is being measured."""
+        """The cost of a hit; None while that is being measured."""
 
 
 class Refused(Exception):

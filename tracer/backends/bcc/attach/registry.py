@@ -25,5 +25,5 @@ def attacher_of(sites: Sequence[Site]) -> Attacher:
 
 
 def context_of(variant: Variant) -> Context:
-    """What the C function of a variant is given."""
+    """The context that the C function of a variant is given."""
     return attacher_of(variant.sites).context

@@ -134,7 +134,7 @@ class Places(Work):
     def _sites(
         self, program: int, point: int, marked: list[_Marked], clause: Clause, pid: int | None
     ) -> None:
-        """For one process, or (None) for all."""
+        """Attaches a program to sites for one process, or (None) for all."""
         groups: dict[tuple[str, FileIdentity, bool], list[_Marked]] = {}
         latest: object = None
         for each in marked:

@@ -155,7 +155,7 @@ class Sending:
 
 
 class Context(Protocol):
-    """What the C function of a probe is given at a hit: a pointer to a struct of that name, `ctx`."""
+    """The context that the C function of a probe is given at a hit: a pointer to a struct of that name, `ctx`."""
 
     struct: str
 

@@ -177,7 +177,7 @@ def _counting(
 
 
 def scratch_slots(scratch: Scratch) -> int:
-    """How many invocations can hold a slot at once: a power of two."""
+    """The number of invocations that can hold a slot at once: a power of two."""
     if scratch.empty:
         return 0
     fewest, most = _SLOTS

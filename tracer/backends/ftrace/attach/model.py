@@ -33,7 +33,7 @@ class Attacher(Protocol):
         """The system and name of the event where the kernel has it; None where it is to be defined."""
 
     def fields(self, site: Site) -> Sequence[Fetch]:
-        """What an event at the site carries whatever is asked for, in the order of its layout."""
+        """The fields that an event at the site carries whatever is asked for, in the order of its layout."""
 
     def returned(self, site: Site, register: str) -> str:
         """The place of a return value, which at a return is in the `register`."""
@@ -45,4 +45,4 @@ class Attacher(Protocol):
         """The place of `argN`, which is an address to read at. Raises `NotExpressible`."""
 
     def cost(self, sites: Sequence[Site], costs: HitCosts, sample_type: int) -> Cost | None:
-        """What a hit costs; None while that is being measured."""
+        """The cost of a hit; None while that is being measured."""

@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 def linear(field: str, type: str, low: int, high: int, step: int) -> Iterator[Part]:
-    """Of lhist() from `low`, a multiple of `step` that is not negative; `type` is the field's, as `s32`."""
+    """The parts of lhist() from `low`, a multiple of `step` that is not negative; `type` is the field's, as `s32`."""
     inside, below, above = _ranges(field, type, low, high)
     buckets = linear_count(low, high, step)
     if inside is not None:
@@ -41,7 +41,7 @@ def linear(field: str, type: str, low: int, high: int, step: int) -> Iterator[Pa
 
 
 def doubling(field: str, type: str) -> Iterator[Part]:
-    """Of hist()."""
+    """The parts of hist()."""
     inside, below, _ = _ranges(field, type, 0, 1 << 63)
     values = [0, *(1 << bit for bit in range(min(int(type[1:]) - (type[0] == "s"), 63)))]
     alone = _one_of(field, values)

@@ -40,11 +40,11 @@ class CountedMaps(LocalMaps):
         self._hist_taken = False
 
     def follow_triggers(self, triggers: HistTriggers, eager: bool) -> None:
-        """From now on the maps take what hist triggers count."""
+        """Lets the maps take what hist triggers count from now on."""
         self._hist, self._eager = triggers, eager
 
     def follow(self, name: str, total: Total) -> None:
-        """From now on the count `name` takes what `total` counts."""
+        """Lets the count `name` take what `total` counts from now on."""
         self._counters.append((name, total))
         self._seen.append(0)
 

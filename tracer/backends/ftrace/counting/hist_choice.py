@@ -234,7 +234,7 @@ class _Clause:
             raise _No("it is cleared or deleted from, and the kernel cannot remove a single row")
 
     def _rows(self, statement: Update | MapAdd) -> int:
-        """How many rows a trigger with the keys so far can need: what the map has room for."""
+        """The rows that a trigger with the keys so far can need: what the map has room for."""
         return self.plan.program.most_keys(statement.map) if self.keys else 1
 
     def _histogram(self, statement: Update | MapAdd, condition: str) -> Iterator[Trigger]:

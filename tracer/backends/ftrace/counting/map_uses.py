@@ -14,7 +14,7 @@ from tracer.steps.walk import walk
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """What the program does with its maps besides adding to them in probes, and whether a probe says exit()."""
+    """The uses of a program's maps besides adding to them in probes, and whether a probe says exit()."""
 
     exits: bool
     by_probes: frozenset[str]
@@ -22,7 +22,7 @@ class Uses:
 
     @classmethod
     def of(cls, plan: Plan) -> Uses:
-        """What all clauses of a plan do with their maps."""
+        """The uses of maps by all clauses of a plan."""
         probes = [step for probe in plan.probes for step in walk(plan.steps[probe.clause.id].body)]
         user = [step for clause in plan.user for step in walk(plan.steps[clause.id].body)]
         return cls(

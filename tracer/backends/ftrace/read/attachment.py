@@ -98,7 +98,7 @@ class Attachment:
     def read(
         self, decoders: Mapping[int, Decoder], unwinder: Unwinder | None = None, upkeep: Upkeep | None = None
     ) -> None:
-        """From now on `reader` reads the samples, by these decoders. `unwinder` is theirs; `upkeep` is that of events
+        """Makes the `reader` of samples, by these decoders. `unwinder` is theirs; `upkeep` is that of events
         beside others. Raises `TracerError`.
         """
         rings = list(self._rings.values())
@@ -232,7 +232,7 @@ class Attachment:
         return sum(hits for hits, _ in self._totals())
 
     def own_hits(self, number: int) -> int:
-        """Those of one event, but for what its filter drops, and what is not read yet where samples of others come."""
+        """The hits of one event, but for what its filter drops, and what is not read yet beside samples of others."""
         if self.descriptors.check_pid and self.reader is not None:
             return self.reader.kept[self._openings[number].id]
         return self.descriptors.total(number)[0]

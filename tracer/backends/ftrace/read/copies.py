@@ -38,8 +38,8 @@ _U32, _U64 = struct.Struct("=I").unpack_from, struct.Struct("=Q").unpack_from
 
 @dataclass(slots=True)
 class _Exchange:
-    """From when to when older and newer descriptors were open (CLOCK_MONOTONIC), whether the samples of the newer are
-    `marked`, and the threads and CPUs that had one.
+    """An exchange of descriptors: the time in which older and newer ones were open (CLOCK_MONOTONIC), whether the
+    samples of the newer are `marked`, and the threads and CPUs that had one.
     """
 
     begin: int
@@ -50,7 +50,7 @@ class _Exchange:
 
 @dataclass(slots=True)
 class Copy:
-    """What one event copies, the one of that `number` among the openings."""
+    """The copies of one event, the one of that `number` among the openings."""
 
     number: int
     size: int = FIRST
@@ -135,7 +135,7 @@ class Copies:
         copy.exchanges = [*copy.exchanges[1 - _KEPT :], _Exchange(begin, end, copy.marked)]
 
     def later(self) -> None:
-        """It cannot be done now."""
+        """Notes that it cannot be done now."""
         self._again = time.monotonic() + self._calm_s
 
     def told(self) -> Iterator[str]:

@@ -185,7 +185,7 @@ class Descriptors:
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What this kernel's perf can do, by trying."""
+    """The abilities of this kernel's perf, by trying."""
 
     format_lost: bool
     inherit_thread: bool
@@ -262,9 +262,9 @@ class Opener:
         return opened
 
     def keep(self, openings: Sequence[Opening]) -> dict[int, int]:
-        """For each event one descriptor more, of a process that it does not trap. Where the last of an event is closed,
-        the kernel waits for all threads that are in a probe, and everybody who defines or opens one waits with it.
-        Where only this one is left, the breakpoints go at once, and nobody waits; it is closed in the end.
+        """Opens one descriptor more for each event, of a process that it does not trap. Where the last of an event is
+        closed, the kernel waits for all threads that are in a probe, and everybody who defines or opens one waits with
+        it. Where only this one is left, the breakpoints go at once, and nobody waits; it is closed in the end.
         """
         flags = perf.DISABLED | perf.ENABLE_ON_EXEC  # by the second no breakpoints are put into that process
         calls = [
@@ -321,7 +321,7 @@ class Opener:
     def _calls(
         self, openings: Sequence[Opening], targets: Sequence[tuple[int, int]], scoped: bool
     ) -> list[tuple[int, int, Call]]:
-        """In the order in which they are made, each with the number of its event, and the CPU."""
+        """The calls in the order in which they are made, each with the number of its event, and the CPU."""
         wanted = []
         for number, opening in enumerate(openings):
             attributes = self._attributes(opening, targets[0][1])

@@ -79,7 +79,7 @@ class EventHits:
         return found
 
     def unhit_sites(self) -> dict[int, list[FileSite]]:
-        """For each attach point with several sites those for which the kernel has counted no hit; {} where its list
+        """The sites for which the kernel has counted no hit, of each attach point with several; {} where its list
         cannot be had. The list counts hits of others' probes there too, so what is told was surely not hit.
         """
         places = [len(event.places) for _, event in self._events]

@@ -123,7 +123,7 @@ def why_not(definitions: Definitions, target: Target) -> str | None:
 
 
 def _more(row: Row, held: Row | None) -> Row:
-    """What a row has more than before; sums wrap at 64 bits."""
+    """The difference of a row to before; sums wrap at 64 bits."""
     if held is None:
         return row
     sums = tuple((now - then) & _MASK for now, then in zip(row[1], held[1], strict=True))

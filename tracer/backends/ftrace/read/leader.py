@@ -68,8 +68,8 @@ class Leader:
 
 
 def _inherited(pid: int, inherit_thread: bool, anchored: bool) -> Inherited:
-    """On each thread, where what threads inherit can be relied on; else on the main thread alone, whose end by another
-    thread's exec is then answered by opening all anew.
+    """Opens them on each thread, where what threads inherit can be relied on; else on the main thread alone, whose end
+    by another thread's exec is then answered by opening all anew.
     """
     flags = perf.INHERIT | perf.INHERIT_THREAD if inherit_thread else 0
     if flags:
@@ -82,7 +82,7 @@ def _inherited(pid: int, inherit_thread: bool, anchored: bool) -> Inherited:
 
 
 class Leaders:
-    """Those of the processes of a trace; one that ends has none any more."""
+    """The main threads of a trace's processes; a process that ends has none any more."""
 
     def __init__(self, pids: Sequence[int], inherit_thread: bool, anchored: bool) -> None:
         """Raises `TracerError`, `ProcessEnded` where none of them runs."""

@@ -74,7 +74,7 @@ class Beside(uprobe_events.Event):
 
     @property
     def cost_ns(self) -> int:
-        """What it costs a hit, about."""
+        """The nanoseconds that it costs a hit, about."""
         return _HIT_NS + _STRING_NS * len(self.places[0].fetches)
 
 
@@ -184,8 +184,8 @@ class LongStrings:
         return decode
 
     def lost(self, data: Bytes, following: int, pid: int) -> Sample:
-        """What stands for lost samples, which the kernel tells in one piece with the record `following` them: it has
-        the time of that one.
+        """The sample that stands for lost ones, which the kernel tells in one piece with the record `following` them:
+        it has the time of that one.
         """
         (moment,) = _U64(data, following + 16)
         self._newest = max(self._newest, moment)
@@ -254,7 +254,7 @@ class Upkeep:
         return taken > _FREE_S + _SHARE * (now - self._begin)
 
     def done(self) -> None:
-        """They are what they were not before; once open again they stay so."""
+        """Notes that they are what they were not before; once open again they stay so."""
         self.open = self.strings.seen = not self.open
 
 

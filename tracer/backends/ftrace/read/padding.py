@@ -27,9 +27,9 @@ def padding_of(site: FileSite, wanted: int) -> tuple[Fetch, ...]:
 
 @lru_cache(maxsize=16)
 def _unbroken(path: str, offset: int, wanted: int) -> tuple[int, int] | None:
-    """Where such bytes begin in the file, and how many they are up to the next NUL: `wanted`, or fewer where there are
-    none. They are of the executable segment that holds a file `offset`, as what lies between segments in the file may
-    be more in memory. Of another file's bytes the kernel would read less, which `long_strings` sees.
+    """The place in the file at which such bytes begin, and their number up to the next NUL: `wanted`, or fewer where
+    there are none. They are of the executable segment that holds a file `offset`, as what lies between segments in the
+    file may be more in memory. Of another file's bytes the kernel would read less, which `long_strings` sees.
     """
     try:
         with Elf(path) as elf:

@@ -70,7 +70,7 @@ class Reader:
 
     @property
     def waiting(self) -> int:
-        """How many times there are samples to ask for: rounds that wait to be decoded, and what was put back."""
+        """The number of times that there are samples to ask for: rounds to be decoded, and what was put back."""
         return len(self._rounds) + bool(self._returned)
 
     @property

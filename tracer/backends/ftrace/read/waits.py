@@ -134,7 +134,7 @@ class Waits:
         return [event for event in self._reading if any(inode in inodes for inode, _ in _places(event))]
 
     def _look(self, most_s: float) -> str | None:
-        """What was found in the processes that are traced, and in which, in words."""
+        """The finding in the processes that are traced, and in which, in words."""
         if not self._events or not self._pids:
             self._due = time.monotonic() + _EVERY_S
             return None
@@ -152,7 +152,7 @@ class Waits:
         return what
 
     def _descendants(self) -> Iterator[int]:
-        """Those that have begun since."""
+        """The descendants that have begun since."""
         ticks = self._since * os.sysconf("SC_CLK_TCK") - 1
         for pid in descendants(self._pids):
             with suppress(OSError):

@@ -24,7 +24,7 @@ Slots = dict[int, list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """How to read the samples of one event: `unpack` is a struct's codes for a record without its padding where that
+    """The decoder of one event's samples: `unpack` is a struct's codes for a record without its padding where that
     alone does (`decode` None), else `decode` takes the ring's bytes and the start of the record. `run` hands a
     sample to the clauses. `slots` tells where a sample has its strings (see `Writer.slots`).
     """

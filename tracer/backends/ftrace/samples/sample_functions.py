@@ -23,8 +23,8 @@ def last_true(flags: Sequence[object]) -> int:
 
 
 def reach(arrays: bytes, address: int, behind: NoRoom | None) -> Reach:
-    """Of a string that the event does not hold: what arrays have of it up to the first byte that is 0 or unreadable.
-    Where there is another byte of its page, the 0 is the string's end.
+    """The bytes that arrays have of a string which the event does not hold, up to the first byte that is 0 or
+    unreadable. Where there is another byte of its page, the 0 is the string's end.
     """
     known, end, rest = arrays.partition(b"\0")
     place = (address + len(known)) % 4096

@@ -28,9 +28,9 @@ PID, TID, TIME, CPU = 3, 4, 5, 6
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What every sample of a session carries beside its fields: the CPU, the call chain as the kernel walks it by frame
-    pointers. Behind the fields those of clauses that want stacks have the registers in the mask `registers`, unless it
-    is 0, and a copy of the stack.
+    """The part that every sample of a session carries beside its fields: the CPU, the call chain as the kernel walks it
+    by frame pointers. Behind the fields those of clauses that want stacks have the registers in the mask `registers`,
+    unless it is 0, and a copy of the stack.
     """
 
     cpu: bool
@@ -39,7 +39,7 @@ class Shape:
 
     @property
     def sample_type(self) -> int:
-        """For `perf_event_attr`."""
+        """The `sample_type` of `perf_event_attr`."""
         wanted = perf.SAMPLE_TID | perf.SAMPLE_TIME | perf.SAMPLE_RAW
         return wanted | (perf.SAMPLE_CPU if self.cpu else 0) | (perf.SAMPLE_CALLCHAIN if self.callchain else 0)
 
@@ -50,5 +50,5 @@ class Shape:
 
     @property
     def event(self) -> int:
-        """Where the event's number stands in a sample; the fields follow."""
+        """The place of the event's number in a sample; the fields follow."""
         return 8 if self.cpu else 6

@@ -77,7 +77,7 @@ class Writer:
         return f"({''.join(f'{self._value(source)}, ' for source in sources)})"
 
     def slots(self) -> dict[int, list[int]]:
-        """Where a sample has the strings whose size the program does not give, by their fetch arguments."""
+        """The places of the strings in a sample whose size the program does not give, by their fetch arguments."""
         found: dict[int, list[int]] = {}
         for place, source in enumerate(self.resolved, self.first + len(self.fetches)):
             if isinstance(source, Text) and not source.arrays:

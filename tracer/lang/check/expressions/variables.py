@@ -130,7 +130,7 @@ def part(ctx: Context, word: str, node: ast.Field) -> typed.Expr | None:
 
 
 def _in_scope(ctx: Context, word: str, span: Span) -> list[Local] | None:
-    """Those that a name can mean, the innermost first."""
+    """The variables that a name can mean, the innermost first."""
     unit = ctx.unit
     if not unit.reads("probe"):
         ctx.untyped(f"{word} is not known in {unit.place}", span, f"{word} is for uprobe and usdt probes")

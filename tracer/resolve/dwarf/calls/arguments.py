@@ -60,7 +60,7 @@ def _leaves(type: Type, offset: int = 0) -> Iterator[_Leaf]:
 
 
 def alignment(type: Type) -> int:
-    """Of a value in memory, by what it holds."""
+    """The alignment of a value in memory, by what it holds."""
     return max((leaf.size for leaf in _leaves(type)), default=1)
 
 

@@ -20,7 +20,7 @@ _WORD = 8
 
 
 class RustConvention(Convention):
-    """For a function; `older`: from a compiler before 1.62."""
+    """The convention of a function; `older`: from a compiler before 1.62."""
 
     def __init__(self, arch: Arch, older: bool = False) -> None:
         super().__init__(arch)

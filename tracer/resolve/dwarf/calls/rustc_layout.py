@@ -43,7 +43,7 @@ _Fields = Sequence[tuple[int, Form]]
 
 
 def form_of(entry: Entry | None, deep: int = 0) -> Form:
-    """For a type in debug information. Raises `types.UnknownType`."""
+    """The form of a type in debug information. Raises `types.UnknownType`."""
     entry = types.plain(entry)
     if entry is None or deep > _DEEPEST:
         raise types.UnknownType("it has no type")
@@ -110,7 +110,7 @@ def _struct(entry: Entry, size: int, deep: int) -> Form:
 
 
 def _tagged(at: int, tag: Form, variants: Sequence[_Fields], size: int, align: int) -> Form:
-    """Of an enum with a tag of its own: two scalars where each variant has nothing but one, all in one place."""
+    """The form of an enum with a tag of its own: two scalars where each variant has only one, all in one place."""
     if any(len(fields) != 1 for fields in variants):
         return Form(size, align)
     scalars = {(start + form.scalars[0].offset, *form.scalars[0][1:]) for ((start, form),) in variants if form.scalars}

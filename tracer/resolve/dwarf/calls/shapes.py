@@ -65,7 +65,7 @@ class Shape(NamedTuple):
 
     @property
     def classes(self) -> list[Class]:
-        """Of each eight bytes."""
+        """The class of each eight bytes."""
         found: list[set[Class]] = [set() for _ in range(0, self.size, 8)]
         for leaf in self.leaves:
             first, last = leaf.offset // 8, (leaf.offset + leaf.size - 1) // 8
@@ -79,8 +79,8 @@ class Shape(NamedTuple):
 
 
 def shape_of_type(type: Type, leaves: Iterator[tuple[int, int, bool]]) -> Shape:
-    """For a type of the language, from the offsets and sizes of its scalars, and whether they are floating-point
-    numbers.
+    """The shape of a type of the language, from the offsets and sizes of its scalars, and whether they are
+    floating-point numbers.
     """
     found = tuple(Leaf(at, size, "real" if real else "integer", max(size, 1)) for at, size, real in leaves)
     align = max((leaf.align for leaf in found), default=1)
@@ -88,7 +88,7 @@ def shape_of_type(type: Type, leaves: Iterator[tuple[int, int, bool]]) -> Shape:
 
 
 def shape_of(entry: Entry | None, deep: int = 0) -> Shape:
-    """For a type in debug information. Raises `types.UnknownType`."""
+    """The shape of a type in debug information. Raises `types.UnknownType`."""
     entry = types.plain(entry)
     if entry is None or deep > _DEEPEST:
         raise types.UnknownType("it has no type")
@@ -190,7 +190,7 @@ def _record(entry: Entry, deep: int) -> Shape:
 
 
 def _made(size: int, align: int, leaves: Iterable[Leaf]) -> Shape:
-    """From the parts. A value that is surely in memory needs none of them: there can be millions."""
+    """The shape that the parts make. A value that is surely in memory needs none of them: there can be millions."""
     return Shape(size, align, tuple(leaves) if size <= _LONGEST else (), True)
 
 

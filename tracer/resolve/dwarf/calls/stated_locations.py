@@ -71,7 +71,9 @@ def register_of(entry: Entry, start: int, arch: Arch) -> int | None:
 
 
 def stated(entry: Entry, start: int, arch: Arch, by_rule: Place, size: int) -> Place:
-    """For a function whose calls LLVM may have changed. `by_rule` is how the convention passes it."""
+    """The place of a parameter of a function whose calls LLVM may have changed. `by_rule` is how the convention passes
+    it.
+    """
     expression = location_at(entry, start) or b""
     if by_rule.indirect:
         number = _number(expression[0], _BREG, arch) if len(expression) == 2 and not expression[1] else None

@@ -40,8 +40,8 @@ Sequence = tuple[Row, ...]
 
 
 class LineTable:
-    """Of the line program `unit` in the section `lines`; `names` is `.debug_line_str`, and `home` the directory that
-    relative names start from, where the program itself does not have it.
+    """The table of the line program `unit` in the section `lines`; `names` is `.debug_line_str`, and `home` the
+    directory that relative names start from, where the program itself does not have it.
     """
 
     def __init__(self, lines: bytes, unit: Unit, names: bytes, home: bytes = b"") -> None:

@@ -153,7 +153,9 @@ class Entries:
         return table[value : table.index(b"\0", value)]
 
     def bases(self, unit: Unit) -> dict[int, int]:
-        """Where in other sections what belongs to a unit begins, as far as the unit itself does not say it."""
+        """The places in other sections at which what belongs to a unit begins, as far as the unit itself does not say
+        it.
+        """
         skeleton = self.skeleton
         if skeleton is None:
             return {}

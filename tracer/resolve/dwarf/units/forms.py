@@ -48,7 +48,7 @@ _DECLARES = bytes(_DECLARED[:2])
 
 
 class Sizes(Protocol):
-    """Of a unit: what the sizes of forms depend on."""
+    """The numbers of a unit that the sizes of forms depend on."""
 
     version: int
     address_size: int
@@ -67,7 +67,7 @@ class Abbreviation(NamedTuple):
 
 
 def skip_of(form: int, unit: Sizes) -> int:
-    """How a value in that form is passed over."""
+    """The way in which a value in that form is passed over."""
     if form in _FIXED:
         return _FIXED[form]
     if form in _LEBS:
@@ -140,8 +140,9 @@ class Abbreviations(dict[int, Abbreviation]):
         return skip_of(form, self)
 
     def names(self, tags: frozenset[int], declared: bool, wanted: int) -> tuple[list[tuple[int, int, int]], set[int]]:
-        """For each code of entries with one of these tags (declarations only with `declared`): how many bytes behind it
-        the attribute `wanted` is, and its form. Also the forms of names whose place depends on what stands before them.
+        """The codes of entries with one of these tags (declarations only with `declared`), each with the bytes from it
+        to the attribute `wanted`, and that one's form. Also the forms of names whose place depends on what stands
+        before them.
         """
         self._read()
         found, loose = [], set[int]()

@@ -52,7 +52,7 @@ def named(
 
 
 class _Search:
-    """For one name in one file."""
+    """The search for one name in one file."""
 
     def __init__(
         self, file: Entries, name: bytes, tags: frozenset[int], within: Unit | None, declared: bool, attribute: int
@@ -63,7 +63,7 @@ class _Search:
         self._seen: set[int] = set()
 
     def by_bytes(self) -> Iterator[Entry]:
-        """Where the name or its offset stands with the entry."""
+        """The entries with which the name or its offset stands."""
         yield from self._standing(self._name + b"\0", forms.STRING)
         searched = 0
         places, tails = _string_places(self._file.strings, self._name + b"\0")
@@ -91,7 +91,7 @@ class _Search:
                         yield entry
 
     def _entry_before(self, unit: Unit, place: int, form: int) -> int | None:
-        """Where an entry may begin whose name is at a place."""
+        """The place at which an entry may begin whose name is at another."""
         marks, loose = self._marks_of(unit.codes())
         data = unit.data
         for code, distance, each in marks:
@@ -103,7 +103,7 @@ class _Search:
         return None
 
     def _marks_of(self, codes: Abbreviations) -> tuple[list[_Mark], set[int]]:
-        """How the wanted entries begin, and the forms of names whose place depends on what is before them."""
+        """The beginnings of the wanted entries, and the forms of names whose place depends on what is before them."""
         found = self._marks.get(id(codes))
         if found is None:
             names, loose = codes.names(self._tags, self._declared, self._attribute)
@@ -125,7 +125,7 @@ class _Search:
         return entry if wanted and (self._declared or dw.DECLARATION not in entry) else None
 
     def by_index(self) -> Iterator[Entry]:
-        """Where a number for the name stands, by a table that belongs to the unit."""
+        """The entries with which a number for the name stands, by a table that belongs to the unit."""
         table = self._file.offsets
         if not table:
             return
@@ -187,7 +187,7 @@ def _string_places(strings: bytes, mark: bytes) -> tuple[list[int], list[int]]:
 
 
 def _around(unit: Unit, code: bytes, distance: int, written: bytes) -> Iterator[int]:
-    """Where a code stands, and so many bytes behind it what is written for a number."""
+    """The places at which a code stands, and so many bytes behind it what is written for a number."""
     size = len(code) + distance
     for at in _places(unit.data, written if distance else code + written, unit.first, unit.end):
         start = at - size if distance else at
@@ -196,7 +196,7 @@ def _around(unit: Unit, code: bytes, distance: int, written: bytes) -> Iterator[
 
 
 def _places(data: bytes, mark: bytes, first: int, end: int) -> Iterator[int]:
-    """Where a mark stands. The last byte of an offset is mostly zero, by which a search is slowest."""
+    """The places at which a mark stands. The last byte of an offset is mostly zero, by which a search is slowest."""
     short = mark[:3] if len(mark) == 4 else mark
     at = data.find(short, first, end)
     while at >= 0:

@@ -29,7 +29,7 @@ def covers(entry: Entry, address: int) -> bool:
 
 
 def code_of(entry: Entry) -> Iterator[tuple[int, int]]:
-    """Where an entry's code begins and ends, in each of its pieces."""
+    """The beginning and end of each piece of an entry's code."""
     low, high = entry.address(dw.LOW_PC), entry.raw(dw.HIGH_PC)
     if low is not None and high is not None:
         end = entry.address(dw.HIGH_PC)

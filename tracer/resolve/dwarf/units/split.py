@@ -39,7 +39,7 @@ class Opener(Protocol[_F]):
     """Makes the debug information of what was split off; see `entries.Entries`."""
 
     def __call__(self, elf: Elf, base: int, skeleton: Unit, section: Callable[[str], bytes]) -> _F:
-        """Of one unit."""
+        """The reader of one unit that was split off."""
 
 
 class _Package:
@@ -66,7 +66,7 @@ class _Package:
 
 
 class SplitUnits(Generic[F]):
-    """Those of one file. `missing` are the names of files that are not there."""
+    """The units of one file that were split off. `missing` are the names of files that are not there."""
 
     def __init__(self, file: F, opened: Opener[F]) -> None:
         self._file = file

@@ -46,7 +46,7 @@ class File(Protocol):
         """A unit's abbreviations."""
 
     def bases(self, unit: Unit) -> dict[int, int]:
-        """Where tables begin, as far as the unit does not say it."""
+        """The places at which tables begin, as far as the unit does not say it."""
 
     def string(self, unit: Unit, form: int, value: int) -> bytes:
         """A string that stands elsewhere."""

@@ -83,7 +83,7 @@ class SharedEvents:
         return []
 
     def attached(self) -> None:
-        """To be called when all programs are attached: from now on the kernel itself keeps the definitions."""
+        """Notes that all programs are attached: from now on the kernel itself keeps the definitions."""
         self._definitions.in_use()
 
     def close(self) -> None:
