@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tracer.errors import NOWHERE, Source
+from tracer.kinds.registry import KINDS
 from tracer.lang import typed
 from tracer.lang.types import INT64, UINT64, IntType, StringType, Type
-from tracer.probes.registry import KINDS
 from tracer.results.events import Event, Loss
 from tracer.results.store import LocalMaps
 from tracer.results.values import MapStore

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from tracer.api import check, events, find_probes, notices, trace
+    from tracer.api import check, events, notices, probes, trace
     from tracer.api.consumer import Consumer, Writer
     from tracer.api.running import Trace
     from tracer.api.values import Enumerator, Frame, Stack
     from tracer.errors import Diagnostic, ProgramError, Source, Span, TracerError, UsageError
-    from tracer.lang.aggregations.model import Row as Bucket
+    from tracer.lang.aggregations.aggregation import Row as Bucket
     from tracer.resolve.listing import Listed as Probe
     from tracer.results.events import Loss
 
 _PLACES = {
-    "tracer.api": ("check", "events", "find_probes", "notices", "trace"),
+    "tracer.api": ("check", "events", "probes", "notices", "trace"),
     "tracer.api.consumer": ("Consumer", "Writer"),
     "tracer.api.running": ("Trace",),
     "tracer.api.values": ("Enumerator", "Frame", "Stack"),
     "tracer.errors": ("Diagnostic", "ProgramError", "Source", "Span", "TracerError", "UsageError"),
-    "tracer.lang.aggregations.model": ("Bucket",),
+    "tracer.lang.aggregations.aggregation": ("Bucket",),
     "tracer.resolve.listing": ("Probe",),
     "tracer.results.events": ("Loss",),
 }
@@ -33,7 +33,7 @@ _RENAMED = {"Bucket": "Row", "Probe": "Listed"}
 
 __all__ = [
     "Bucket", "Consumer", "Diagnostic", "Enumerator", "Frame", "Loss", "Probe", "ProgramError", "Source", "Span",
-    "Stack", "Trace", "TracerError", "UsageError", "Writer", "check", "events", "find_probes", "notices", "trace",
+    "Stack", "Trace", "TracerError", "UsageError", "Writer", "check", "events", "notices", "probes", "trace",
 ]  # fmt: skip
 
 

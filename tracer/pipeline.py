@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
-from tracer.probes.registry import KINDS, is_return
-from tracer.probes.site import EVERY_PROCESS, Target, places_among
+from tracer.kinds.registry import KINDS, is_return
+from tracer.kinds.site import EVERY_PROCESS, Target, places_among
 
 if TYPE_CHECKING:
     from tracer.backends import Surroundings
-    from tracer.backends.base import Program, Session
+    from tracer.backends.base import CompiledProgram, Session
     from tracer.backends.choose import Activation, Choice
     from tracer.backends.fallback import FallbackSession
     from tracer.lang.syntax.ast import Program as Tree
@@ -41,7 +41,7 @@ class Compiled:
 
     plan: Plan
     backend: str | None
-    program: Program | None
+    program: CompiledProgram | None
     notes: tuple[str, ...]
     forced: bool = False
     by_hand: bool = False
@@ -175,7 +175,7 @@ def compile(
     return Compiled(plan, choice.backend.name, program, choice.passed_over, forced is not None, choice.by_hand)
 
 
-def _program(choice: Choice, plan: Plan) -> Program:
+def _program(choice: Choice, plan: Plan) -> CompiledProgram:
     if choice.by_hand:
         from tracer.backends.activation import without_semaphores
 

@@ -23,8 +23,8 @@ sys.path[:0] = JOB["packages"]
 
 gdb: Any = __import__("gdb")
 
+from tracer.kinds.site import FileIdentity, FileSite  # noqa: E402
 from tracer.lang.types import ArrayType, StructType, memory_size  # noqa: E402
-from tracer.probes.site import FileIdentity, FileSite  # noqa: E402
 from tracer.resolve.dwarf.functions import function_at  # noqa: E402
 from tracer.resolve.dwarf.units.debug_entries import entries_of  # noqa: E402
 from tracer.resolve.dwarf.units.ranges import start_of  # noqa: E402

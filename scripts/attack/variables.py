@@ -24,8 +24,8 @@ from pathlib import Path
 from scripts.attack.random_c import Names, program
 from tests.harness.cli import ROOT
 from tracer.errors import TracerError
-from tracer.probes.model import AttachPoint
-from tracer.probes.site import SiteLimit
+from tracer.kinds.model import AttachPoint
+from tracer.kinds.site import SiteLimit
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.inline_frames import line_table
 from tracer.resolve.dwarf.units.debug_entries import entries_of

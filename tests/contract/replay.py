@@ -20,11 +20,11 @@ from tests.targets.symbols import function_addresses
 from tracer.backends.base import Session
 from tracer.backends.local import LocalSession
 from tracer.errors import Source as SourceText
+from tracer.kinds.site import FileSite
 from tracer.lang.typed import Clause, Program
 from tracer.lang.types import IntType, Stack, Type
 from tracer.pipeline import plan as plan_of
 from tracer.plan.model import Plan, ProbePlan, Variant
-from tracer.probes.site import FileSite
 from tracer.render import renderer_of
 from tracer.results.events import Event, ExitEvent, Loss, Outcome
 from tracer.results.store import LocalMaps

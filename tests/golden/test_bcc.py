@@ -15,7 +15,7 @@ from tests.unit.backends.bcc.plans import plan_of, probe, site
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.compile.disassemble import count
-from tracer.probes.site import FileSite, Reg
+from tracer.kinds.site import FileSite, Reg
 
 FILES = Path(__file__).parent / "bcc"
 

@@ -13,7 +13,7 @@ from tracer.backends import ALONE
 from tracer.backends.bcc import BccBackend
 from tracer.backends.bcc.session import BccSession
 from tracer.errors import Source
-from tracer.probes.site import EVERY_PROCESS, Target
+from tracer.kinds.site import EVERY_PROCESS, Target
 from tracer.results.events import Event, Loss, PrintfEvent
 from tracer.results.values import Key, MapValue
 

@@ -14,7 +14,7 @@ from tracer.backends import ALONE
 from tracer.backends.ftrace.program import FtraceProgram
 from tracer.backends.ftrace.session import FtraceSession
 from tracer.errors import Source
-from tracer.probes.site import Target
+from tracer.kinds.site import Target
 from tracer.results.events import Event
 from tracer.results.values import Key, MapValue
 

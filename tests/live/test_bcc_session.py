@@ -20,8 +20,8 @@ from tracer.backends.bcc.attach import uprobe
 from tracer.backends.bcc.host import trials
 from tracer.errors import Source, TracerError
 from tracer.kernel import buffers
+from tracer.kinds.site import EVERY_PROCESS, FileIdentity, Target
 from tracer.lang.types import Stack
-from tracer.probes.site import EVERY_PROCESS, FileIdentity, Target
 from tracer.resolve.files.identity import open_verified
 from tracer.results.events import ExitEvent, Loss, MapEvent, PrintfEvent
 

@@ -11,12 +11,12 @@ from tests.harness.kernel import nothing_left
 from tests.live.ftrace import compiled, compiled_c, finish, gated, items
 from tracer.backends import ALONE
 from tracer.backends.ftrace.filters import Filter
-from tracer.backends.ftrace.program import Event, FtraceProgram
+from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent
 from tracer.backends.ftrace.session import FtraceSession
 from tracer.errors import ProgramError
 from tracer.kernel.uprobe_events import definitions
-from tracer.kernel.uprobe_events.model import Fetch
-from tracer.probes.site import EVERY_PROCESS, FileIdentity
+from tracer.kernel.uprobe_events.events import Fetch
+from tracer.kinds.site import EVERY_PROCESS, FileIdentity
 from tracer.resolve.files.identity import open_verified
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
@@ -48,7 +48,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled_c(tmp_path_factory.mktemp("refusals") / "app", SOURCE)
 
 
-def changed(program: FtraceProgram, *events: Event) -> FtraceProgram:
+def changed(program: FtraceProgram, *events: ProbeEvent) -> FtraceProgram:
     """The program with other events."""
     return replace(program, events=events, parts=events)
 

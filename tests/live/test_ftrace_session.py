@@ -26,7 +26,7 @@ from tracer.kernel.uprobe_events import cleanup as cleanup_module
 from tracer.kernel.uprobe_events import owner
 from tracer.kernel.uprobe_events.cleanup import cleanup
 from tracer.kernel.uprobe_events.definitions import Definitions
-from tracer.probes.site import EVERY_PROCESS, FileIdentity
+from tracer.kinds.site import EVERY_PROCESS, FileIdentity
 from tracer.results.events import ExitEvent, Loss, PrintfEvent
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]

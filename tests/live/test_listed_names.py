@@ -13,8 +13,8 @@ import pytest
 from tests.live.conftest import need
 from tests.targets.build import build, build_go, build_rust
 from tracer.errors import ProgramError, Source
+from tracer.kinds.site import FileSite, Target, places_among
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import FileSite, Target, places_among
 from tracer.resolve.binary import Binary
 from tracer.resolve.listing import list_lines, list_probes
 from tracer.resolve.sites.expand import expand

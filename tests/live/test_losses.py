@@ -17,7 +17,7 @@ from tracer.backends.bcc import BccBackend
 from tracer.backends.bcc.codegen.generate import SCRATCH
 from tracer.errors import Source
 from tracer.kernel import bpf
-from tracer.probes.site import EVERY_PROCESS
+from tracer.kinds.site import EVERY_PROCESS
 from tracer.render.loss import loss_messages
 from tracer.results.events import Loss
 

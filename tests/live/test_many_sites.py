@@ -23,7 +23,7 @@ from tracer.backends.bcc.attach import attachments, uprobe
 from tracer.backends.choose import BACKENDS
 from tracer.errors import Source
 from tracer.kernel.workers.watcher import Watcher
-from tracer.probes.site import Target
+from tracer.kinds.site import Target
 
 pytestmark = pytest.mark.live
 

@@ -17,7 +17,7 @@ from tracer.errors import Source
 from tracer.host.maps import Mapping, mappings
 from tracer.kernel import mapping_records
 from tracer.kernel.mapping_records import Mapped, MappingRecords, Missed
-from tracer.probes.site import Target
+from tracer.kinds.site import Target
 from tracer.resolve.symbols import modules
 from tracer.tracing.names import Names
 

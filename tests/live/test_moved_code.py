@@ -19,8 +19,8 @@ from tests.live.test_silence import said
 from tests.targets.build import build
 from tracer.errors import Source
 from tracer.host.maps import Picture
+from tracer.kinds.site import Target, places_among
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import Target, places_among
 from tracer.resolve.sites.expand import expand
 from tracer.resolve.sites.in_memory import states
 from tracer.silence.history import History

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.live
 
 _FAULTY = """
 import sys
-from tracer.render.values import ValueText
+from tracer.render.value_text import ValueText
 def fail(self, symbol):
     raise AttributeError("put in")
 ValueText._symbol = fail

@@ -7,6 +7,18 @@ import random
 from tests.proof.world import EDGES, REGISTERS
 from tests.typed_ir import N, map_of
 from tracer.dataclass import replace
+from tracer.kinds.site import (
+    ArgSpec,
+    Const,
+    FileIdentity,
+    FileSite,
+    Global,
+    GlobalPointer,
+    Mem,
+    Operand,
+    Reg,
+    Unreadable,
+)
 from tracer.lang import typed
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.types import (
@@ -28,18 +40,6 @@ from tracer.lang.types import (
     TupleType,
     Type,
     UsernameType,
-)
-from tracer.probes.site import (
-    ArgSpec,
-    Const,
-    FileIdentity,
-    FileSite,
-    Global,
-    GlobalPointer,
-    Mem,
-    Operand,
-    Reg,
-    Unreadable,
 )
 
 INTS = [INT64, UINT64, INT64, UINT64, *(IntType(bits, signed) for bits in (32, 16, 8) for signed in (True, False))]

@@ -11,7 +11,7 @@ from tests.typed_ir import N, builtin, num, text
 from tracer.lang import typed
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.builtins.registry import FUNCTIONS
-from tracer.lang.constructs import Call, Function
+from tracer.lang.constructs import BuiltinFunction, Call
 from tracer.lang.types import (
     BOOL,
     INT64,
@@ -189,7 +189,7 @@ class Expressions(Declarations):
         length = num(self.rng.choice([0, 1, 3, 4, 8, 9, 64, 100]))
         return typed.Call(UINT64, N, "strncmp", (one, other, length))
 
-    def call(self, function: Function, depth: int) -> typed.Expr:
+    def call(self, function: BuiltinFunction, depth: int) -> typed.Expr:
         args = [
             self.string(StringType(self.rng.choice(self.sizes)), depth) if argument.kind == "string"
             else self.integer(UINT64 if argument.kind == "unsigned" else self.rng.choice(INTS), depth)
@@ -197,7 +197,7 @@ class Expressions(Declarations):
         ]  # fmt: skip
         return self.made(function, args)
 
-    def made(self, function: Function, args: list[typed.Expr]) -> typed.Expr:
+    def made(self, function: BuiltinFunction, args: list[typed.Expr]) -> typed.Expr:
         if function.rule is None:
             assert function.type is not None
             return typed.Call(function.type, N, function.name, tuple(args))

@@ -7,6 +7,7 @@ import random
 from tests.proof.expressions import Expressions
 from tests.typed_ir import N, num, program
 from tracer.dataclass import replace
+from tracer.kinds.model import AT_HITS
 from tracer.lang import features, typed
 from tracer.lang.types import (
     BOOL,
@@ -22,7 +23,6 @@ from tracer.lang.types import (
 )
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
-from tracer.probes.model import AT_HITS
 
 FORMATS = ("%d", "%s")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.proof.world import MASK, STARTED, Hit, Memory, argument, cut_to, integer_at
+from tracer.kinds.site import FileSite, in_files
 from tracer.lang.types import IntType, Stack
 from tracer.plan.model import Plan, Variant
-from tracer.probes.site import FileSite, in_files
 from tracer.results.events import Event, ExitEvent, Loss, MapEvent, PrintfEvent, TimeEvent, ValueEvent
 from tracer.results.store import LocalMaps
 from tracer.steps import model, values

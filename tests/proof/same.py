@@ -19,12 +19,12 @@ from tests.proof.texts import make_text
 from tests.proof.world import Hit, Memory, make_hit, make_memory
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.dataclass import replace
+from tracer.kinds.site import ArgSpec, FileSite, in_files
 from tracer.lang import typed
 from tracer.lang.printing.typed import print_typed
 from tracer.plan.dump import dump_steps
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
-from tracer.probes.site import ArgSpec, FileSite, in_files
 from tracer.results.events import Loss
 from tracer.steps.model import Each
 from tracer.steps.python import maps as python_maps

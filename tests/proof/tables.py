@@ -6,9 +6,9 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 
 from tests.proof.world import cut_to
-from tracer.backends.bcc.maps.layout import KeyLayout, decoder
+from tracer.backends.bcc.maps.element_bytes import KeyLayout, decoder
 from tracer.backends.bcc.maps.tables import Table
-from tracer.lang.aggregations.model import BUCKETS, EXTREME, MEAN, PEAKS, TOTAL, VALUE
+from tracer.lang.aggregations.aggregation import BUCKETS, EXTREME, MEAN, PEAKS, TOTAL, VALUE
 from tracer.lang.aggregations.registry import kept_of
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType

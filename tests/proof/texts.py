@@ -19,12 +19,12 @@ from tests.proof.declarations import Declarations
 from tests.proof.world import REGISTERS
 from tracer.dataclass import replace
 from tracer.errors import ProgramError, Source
+from tracer.kinds.site import ArgSpec, FileSite, Reg
 from tracer.lang import features
 from tracer.lang.analyse import analyse
 from tracer.lang.syntax.parser import parse
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
-from tracer.probes.site import ArgSpec, FileSite, Reg
 
 TYPES = """
 enum code { NONE, SOME = 7, MANY };

@@ -8,9 +8,9 @@ from tests.naive import Naive
 from tests.proof.python import outcome
 from tests.proof.tables import in_kernel_order
 from tests.proof.world import STARTED, Hit, Memory, argument, cut_to, integer_at
+from tracer.kinds.site import FileSite, in_files
 from tracer.lang.types import IntType, Stack, Type
 from tracer.plan.model import Plan, Variant
-from tracer.probes.site import FileSite, in_files
 from tracer.results.events import Event, Loss
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key, MapValue

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Reg
+from tracer.kinds.site import ArgSpec, Const, Global, GlobalPointer, Mem, Reg
 
 PAGE = 4096
 MASK = (1 << 64) - 1

@@ -19,9 +19,9 @@ from tests.targets.build import build
 from tests.targets.symbols import function_addresses
 from tracer.backends.base import Session
 from tracer.backends.local import LocalSession
+from tracer.kinds.site import FileSite, Reg
 from tracer.lang.typed import Clause, Program
 from tracer.plan.model import Plan, Variant
-from tracer.probes.site import FileSite, Reg
 from tracer.steps.model import Steps
 from tracer.steps.python.compile import compile_clause
 from tracer.steps.python.runtime import Runtime

@@ -23,7 +23,7 @@ from tracer import pipeline
 from tracer.backends import ALONE
 from tracer.backends.local import LocalSession
 from tracer.errors import Source, TracerError
-from tracer.probes.site import EVERY_PROCESS
+from tracer.kinds.site import EVERY_PROCESS
 
 ONCE = [case for case in suite.CASES if str(case) not in suite.MEET]
 CONTRACT_ONCE = [case for case in CASES if case.name not in contract.MEET]

@@ -25,6 +25,8 @@ from tracer.backends.bcc.host.binding import NoBinding, find_binding  # noqa: E4
 from tracer.backends.bcc.program import BccProgram  # noqa: E402
 from tracer.backends.ftrace import features as ftrace  # noqa: E402
 from tracer.kernel import disabled  # noqa: E402 - run as a script, the path comes first
+from tracer.kinds import arch, timers  # noqa: E402
+from tracer.kinds.registry import KINDS  # noqa: E402
 from tracer.lang import config, typed, unsupported  # noqa: E402
 from tracer.lang.aggregations import histograms, series  # noqa: E402
 from tracer.lang.builtins import registry  # noqa: E402
@@ -33,8 +35,6 @@ from tracer.lang.features import FEATURES  # noqa: E402
 from tracer.lang.syntax import expressions, statements  # noqa: E402
 from tracer.lang.types import STACK_FRAMES_MOST  # noqa: E402
 from tracer.plan.states import Has, State, Unsupported  # noqa: E402
-from tracer.probes import arch, timers  # noqa: E402
-from tracer.probes.registry import KINDS  # noqa: E402
 
 PLACES = {"anywhere": "anywhere", "probe": "probes", "return": "uretprobe", "user": "BEGIN, END, interval"}
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "tracer").rglob("*.py"))
 
 LAYERS = [
-    "choices", "dataclass", "errors", "servers", "opening", "failed_calls", "host", "cache", "probes", "demo",
+    "choices", "dataclass", "errors", "servers", "opening", "failed_calls", "host", "cache", "kinds", "demo",
     "lang.types", "lang.suggest", "lang.unsupported", "lang.syntax", "lang",
     "resolve.marshalling", "resolve.elf", "resolve.files", "resolve.dwarf", "resolve.usdt",
     "resolve.unwind", "resolve.safety", "resolve.variables", "resolve.symbols", "resolve.binary",

@@ -6,17 +6,17 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tracer.probes.registry import KINDS, KINDS_OF_SITES
-from tracer.probes.site import Site
+from tracer.kinds.registry import KINDS, KINDS_OF_SITES
+from tracer.kinds.site import Site
 
 ROOT = Path(__file__).parents[2]
-HOMES = ("tracer/probes/", "tracer/backends/bcc/attach/", "tracer/backends/ftrace/attach/")
+HOMES = ("tracer/kinds/", "tracer/backends/bcc/attach/", "tracer/backends/ftrace/attach/")
 """Where a kind may know itself: its object, and its attacher in a backend."""
 
 _SITES: list[type] = [Site, *Site.__subclasses__()]
 SORTS = frozenset(each.__name__ for each in _SITES)
 
-LEXERS = ("tracer/lang/syntax/", "tracer/lang/printing/layout.py")
+LEXERS = ("tracer/lang/syntax/", "tracer/lang/printing/formatted.py")
 """Where a token has a kind too, and "end" is one."""
 
 NAMES = frozenset((*KINDS, *KINDS_OF_SITES, *(kind.clause.name for kind in KINDS.values())))

@@ -32,7 +32,7 @@ KERNEL = re.compile(
 EXCEPTIONS: dict[str, set[tuple[str, str]]] = {
     "the door itself": {("opening.py", "os.open(path)")},
     "a constant or an argument that is a path of /proc, /sys or tracefs": {
-        ("backends/ftrace/host.py", "Path(path).read_text()"),
+        ("backends/ftrace/capabilities.py", "Path(path).read_text()"),
         ("backends/ftrace/refusals.py", "Path(_PANIC_ON_WARN).read_text()"),
         ("backends/ftrace/string_bounds.py", "open(_SIGNATURE)"),
         ("host/cgroups.py", "open(_OWN)"),
@@ -232,7 +232,7 @@ def test_a_fifo_or_a_device_holds_up_no_start(fifo: Path, words: tuple[str, ...]
 
 
 def test_a_loaders_cache_that_is_a_fifo_counts_as_none(tmp_path: Path) -> None:
-    from tracer.probes.arch import X86_64
+    from tracer.kinds.arch import X86_64
     from tracer.resolve.files.libraries import find_library
 
     (tmp_path / "etc").mkdir()

@@ -63,7 +63,7 @@ def check(program: str, *args: str, config: Mapping[str, Any] | None = None) -> 
     return [*(Diagnostic(line, severity="warning") for line in told), *found]
 
 
-def find_probes(pattern: str | os.PathLike[str], pid: Whom | None = None) -> list[Listed]:
+def probes(pattern: str | os.PathLike[str], pid: Whom | None = None) -> list[Listed]:
     """The probes of a file, or those that match an attach point whose parts may be left out at the end: `libc`,
     `usdt:/usr/bin/python3.11:*`, `uprobe:libc:str*`. With `pid` a file is one that these processes have mapped. Needs
     no root. Raises `TracerError`.

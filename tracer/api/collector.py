@@ -25,15 +25,15 @@ from tracer.render.notices import (
 )
 from tracer.render.printf import argument_types
 from tracer.render.renderer import Renderer
-from tracer.render.values import NUMBERS, Symbolizer
+from tracer.render.value_text import NUMBERS, Symbolizer
 from tracer.results.events import Loss, PrintfBatch, PrintfEvent, ValueBatch, ValueEvent
 
 if TYPE_CHECKING:
     from tracer.lang import typed
     from tracer.lang.types import Type
     from tracer.render.renderer import Effects
-    from tracer.render.values import Show
-    from tracer.results.events import Event as Happening
+    from tracer.render.value_text import Show
+    from tracer.results import events as of_trace
     from tracer.results.values import MapSnapshot, MapStore
     from tracer.tracing.loop import Controls
 
@@ -168,7 +168,7 @@ class PlainRenderer(Renderer):
         """The names of the maps, in order."""
         return sorted(name for name, decl in self._program.maps.items() if not decl.inner)
 
-    def event(self, event: Happening, store: MapStore) -> None:
+    def event(self, event: of_trace.Event, store: MapStore) -> None:
         self._store = store
         if isinstance(event, PrintfEvent) and event.format not in self._program.outputs:
             self._printf(event.format, event.args)

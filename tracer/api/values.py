@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tracer.lang.aggregations.model import Series
+from tracer.lang.aggregations.aggregation import Series
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.fixed_width import quotient
 from tracer.lang.types import (
@@ -43,7 +43,7 @@ from tracer.lang.types import (
     memory_size,
 )
 from tracer.render import blocks, floats
-from tracer.render.values import Symbolizer, ValueText, frames_of
+from tracer.render.value_text import Symbolizer, ValueText, frames_of
 from tracer.results.order import ordered
 from tracer.results.values import MapSnapshot
 

@@ -76,7 +76,7 @@ class Surroundings:
     def check(self, plan: Plan) -> None:
         """Raises `ValueError` where the plan's stacks would be empty, which nothing would count."""
         if self.unwinder is None and plan.walks_stacks:
-            from tracer.probes.arch import native
+            from tracer.kinds.arch import native
 
             if native() is None:
                 return

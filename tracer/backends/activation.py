@@ -22,9 +22,9 @@ from tracer.host.polling import ready
 from tracer.kernel.workers import semaphore_process
 from tracer.kernel.workers.semaphores import Semaphore
 from tracer.kernel.workers.spawn import start
+from tracer.kinds.site import Target
 from tracer.lang import features
 from tracer.plan.model import Plan
-from tracer.probes.site import Target
 
 _PATIENCE_S = 60.0
 _HURRY_S = 1.0

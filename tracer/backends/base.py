@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tracer.backends import Surroundings
+from tracer.kinds.site import FileSite, Target
 from tracer.plan.model import Plan
-from tracer.probes.site import FileSite, Target
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tracer.results.store import LocalMaps
 
 
-class Program(Protocol):
+class CompiledProgram(Protocol):
     """A compiled plan."""
 
     @property
@@ -134,8 +134,8 @@ class Backend(Protocol):
         If only some features are `wanted`, others may be reported as supported without a trial, and the facts left out.
         """
 
-    def compile(self, plan: Plan) -> Program:
+    def compile(self, plan: Plan) -> CompiledProgram:
         """No root, no kernel."""
 
-    def open(self, program: Program, target: Target, around: Surroundings) -> Session:
+    def open(self, program: CompiledProgram, target: Target, around: Surroundings) -> Session:
         """Loads the program and makes its maps; attaches nothing yet."""

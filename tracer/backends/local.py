@@ -12,8 +12,8 @@ from tracer.results.store import LocalMaps
 
 if TYPE_CHECKING:
     from tracer.kernel.trials.hit_cost import Cost
+    from tracer.kinds.site import FileSite
     from tracer.plan.model import Plan
-    from tracer.probes.site import FileSite
 
 
 class LocalSession:

@@ -15,11 +15,11 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tracer.probes.site import Spot
+from tracer.kinds.site import Spot
 
 if TYPE_CHECKING:
+    from tracer.kinds.site import FileSite
     from tracer.plan.model import Plan, ProbePlan
-    from tracer.probes.site import FileSite
 
 MOST_NESTED = 64
 

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import Diagnostic, ProgramError
 from tracer.kernel.trials.instructions import DOUBTFUL, NOT_PROBED, Stopped, codes_of, kind_of, may_go_without
+from tracer.kinds.site import Spot
 from tracer.lang.typed import Config
 from tracer.lang.walk import attach_points
-from tracer.probes.site import Spot
 
 if TYPE_CHECKING:
     from tracer.errors import Span
     from tracer.kernel.workers.watcher import Watcher
+    from tracer.kinds.site import FileSite, Target
     from tracer.plan.model import Plan, ProbePlan
-    from tracer.probes.site import FileSite, Target
     from tracer.resolve.safety.disassembly import Instruction
 
 MOST_ALONE = 256
@@ -94,7 +94,7 @@ def _refused(examples: dict[bytes, bytes], watcher: Watcher) -> frozenset[bytes]
 
 
 def _refusal(plan: Plan, site: FileSite, code: bytes, span: Span) -> ProgramError:
-    from tracer.probes.arch import EM_X86_64
+    from tracer.kinds.arch import EM_X86_64
     from tracer.resolve.safety.disassembly import decode
 
     instructions = decode(code, site.address, EM_X86_64)
@@ -164,7 +164,7 @@ def refuse_rewritten(plan: Plan) -> None:
 def refuse_emulated(plan: Plan, target: Target) -> None:
     """Raises `ProgramError` under the attach points of a file that an emulator of the target reads."""
     from tracer.host.named import named
-    from tracer.probes.site import files_of
+    from tracer.kinds.site import files_of
     from tracer.target.emulators import emulated
 
     found = emulated({inode: path for (_, inode), path in files_of(plan.places).items()}, target)

@@ -20,9 +20,9 @@ from tracer.errors import TracerError
 from tracer.host.maps import mappings, users
 from tracer.kernel.mapping_records import Mapped, MappingRecords
 from tracer.kernel.workers.semaphores import unraised
+from tracer.kinds.site import Target, files_of
 from tracer.opening import content
 from tracer.plan.model import Plan
-from tracer.probes.site import Target, files_of
 
 _PT_INTERP, _HEAD = 3, 8192
 _MOST = 16

@@ -78,7 +78,7 @@ def command(
 
 def _converted(files: "list[str]", wanted: "Wanted", output: "str | None") -> None:
     from tracer.render.stacks import document_of
-    from tracer.render.stacks.model import Page
+    from tracer.render.stacks.profiles import Page
     from tracer.render.stacks.read import read
 
     if files == ["-"] and sys.stdin.isatty():

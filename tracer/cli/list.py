@@ -30,7 +30,7 @@ from tracer.cli.options import (
 from tracer.errors import Source, UsageError
 
 if TYPE_CHECKING:
-    from tracer.probes.site import Target
+    from tracer.kinds.site import Target
     from tracer.resolve.listing import Listed, ListedSite
     from tracer.resolve.sites.site_texts import SiteTexts
 
@@ -101,7 +101,7 @@ def command(
         if pattern is not None or expression is not None or pids or children or child is not None:
             raise UsageError("--verify takes one file, and nothing else to list")
         return _verify(verify)
-    from tracer.probes.site import Target
+    from tracer.kinds.site import Target
     from tracer.resolve.listing import list_lines, list_probes
 
     look_for_debug_files_in(debug_folders)
@@ -202,7 +202,7 @@ def _is_program(name: str) -> bool:
 
 def _line_of(listed: Listed) -> int:
     """The line of source text that a probe is at, else 0."""
-    from tracer.probes.registry import KINDS_OF_SITES
+    from tracer.kinds.registry import KINDS_OF_SITES
 
     before, _, line = listed.probe.rpartition(":")
     if not line.isdecimal() or not KINDS_OF_SITES[listed.kind].source_lines or "." not in before:
@@ -249,7 +249,7 @@ class Details:
                 yield text
 
     def _prototype(self, listed: Listed, site: ListedSite) -> tuple[str, ...]:
-        from tracer.probes.registry import KINDS_OF_SITES
+        from tracer.kinds.registry import KINDS_OF_SITES
 
         if listed.kind not in KINDS_OF_SITES or not KINDS_OF_SITES[listed.kind].enters:
             return ()

@@ -62,7 +62,7 @@ def command(
     """Trace with a program."""
     source, params = asked.source(words or [])
     if fmt:
-        from tracer.lang.printing.layout import laid_out
+        from tracer.lang.printing.formatted import laid_out
 
         sys.stdout.write(laid_out(source))
         return 0

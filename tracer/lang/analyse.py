@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping
 
 from tracer.dataclass import replace
 from tracer.errors import NOWHERE, Diagnostic, ProgramError
+from tracer.kinds.model import ClauseKind
+from tracer.kinds.registry import KINDS, alone
+from tracer.kinds.site import Site, in_files
 from tracer.lang import typed
 from tracer.lang.check.desugar import desugared
 from tracer.lang.check.infer import Checked, infer
@@ -20,9 +23,6 @@ from tracer.lang.syntax import ast
 from tracer.lang.types import INT64, IntType, Type
 from tracer.lang.types.combine import settled, stored, wide
 from tracer.lang.walk import Node, rewrite, walk, walk_program
-from tracer.probes.model import ClauseKind
-from tracer.probes.registry import KINDS, alone
-from tracer.probes.site import Site, in_files
 
 MAP_KINDS = ("hash", "lruhash", "percpuhash", "percpulruhash")
 """The kinds of map that `let @x = …(100);` can declare."""

@@ -107,7 +107,7 @@ NodeClass = type[typed.Expr]
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class Parameter:
     """A parameter of a function: what it takes there, and what its rule gets for it. `what` names it in messages.
 
     | kind | takes | the rule gets |
@@ -186,7 +186,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class BuiltinFunction:
     """A function: how it is called, what it takes and gives.
 
     `optional` of `args` may be left out at the end; the last is repeated where it is `variadic`. An "aggregation" is
@@ -201,7 +201,7 @@ class Function:
     name: str
     role: Role
     call: str
-    args: tuple[Argument, ...]
+    args: tuple[Parameter, ...]
     type: Type | None
     help: str
     example: str

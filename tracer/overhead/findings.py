@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tracer.errors import Diagnostic
+from tracer.kinds.registry import kind_of
 from tracer.overhead.guard import Cut, Guard, Heavy
 from tracer.plan.model import Plan
 from tracer.plan.points import maps_behind, points
-from tracer.probes.registry import kind_of
 from tracer.render.notices import Incomplete
 
 

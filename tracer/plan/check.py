@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.errors import Diagnostic
+from tracer.kinds.site import Unreadable
 from tracer.plan.model import Plan, ProbePlan
-from tracer.probes.site import Unreadable
 from tracer.steps.model import Fetch, Steps
 from tracer.steps.values import Argument
 from tracer.steps.walk import walk

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tracer.errors import printable
+from tracer.kinds.registry import kind_of
+from tracer.kinds.site import FileSite, Site, in_files
 from tracer.lang.typed import MapDecl
 from tracer.plan.model import Plan, Variant
-from tracer.probes.registry import kind_of
-from tracer.probes.site import FileSite, Site, in_files
 
 
 def dump(plan: Plan) -> str:

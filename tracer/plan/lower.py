@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import count
 from operator import attrgetter
 
+from tracer.kinds.site import LAST_ARGUMENT, STACK_POINTER, ArgSpec, Reg, Site, Unreadable, in_files
 from tracer.lang.typed import Clause, Program
 from tracer.plan.model import Plan, ProbePlan, Variant
-from tracer.probes.site import LAST_ARGUMENT, STACK_POINTER, ArgSpec, Reg, Site, Unreadable, in_files
 from tracer.steps.lower import lower as steps_of
 from tracer.steps.model import Fetch, Steps
 from tracer.steps.values import Argument, ReturnValue, SiteText

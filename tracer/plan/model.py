@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass
 from tracer.errors import Span
+from tracer.kinds.site import ArgSpec, FileSite, Site, in_files
 from tracer.lang.typed import Clause, Expr, Program, UStack
 from tracer.lang.walk import walk_clause
-from tracer.probes.site import ArgSpec, FileSite, Site, in_files
 from tracer.steps.model import Steps
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 
 from tracer.dataclass import dataclass
 from tracer.errors import Span
+from tracer.kinds.site import FileSite, Site, in_files
 from tracer.lang.typed import (
     Aggregate,
     Clause,
@@ -28,7 +29,6 @@ from tracer.lang.typed import (
 )
 from tracer.lang.walk import walk_clause
 from tracer.plan.model import Plan
-from tracer.probes.site import FileSite, Site, in_files
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tracer.errors import Span
+from tracer.kinds.model import ClauseKind
+from tracer.kinds.site import FileSite, Global, Mem
 from tracer.lang import features
 from tracer.lang.aggregations.registry import kept_of
 from tracer.lang.features import Feature
 from tracer.lang.typed import Program
 from tracer.lang.types import has_stack, operations
 from tracer.plan.model import Need, ProbePlan
-from tracer.probes.model import ClauseKind
-from tracer.probes.site import FileSite, Global, Mem
 from tracer.steps.model import (
     Block,
     Each,

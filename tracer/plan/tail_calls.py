@@ -16,6 +16,21 @@ from __future__ import annotations
 
 from tracer.dataclass import replace
 from tracer.errors import Span
+from tracer.kinds.arch import RETURN_PROBE_PAGE
+from tracer.kinds.site import (
+    FLAGS_SET,
+    SIGN_DIFFERS,
+    STACK_POINTER,
+    STACK_TOP,
+    TAIL,
+    TAIL_OF,
+    UNTAKEN,
+    Const,
+    FileSite,
+    Mem,
+    TailPlace,
+    in_files,
+)
 from tracer.lang.typed import (
     Arg,
     Binary,
@@ -36,21 +51,6 @@ from tracer.lang.typed import (
     Unary,
 )
 from tracer.lang.types import BOOL, UINT64, StringType
-from tracer.probes.arch import RETURN_PROBE_PAGE
-from tracer.probes.site import (
-    FLAGS_SET,
-    SIGN_DIFFERS,
-    STACK_POINTER,
-    STACK_TOP,
-    TAIL,
-    TAIL_OF,
-    UNTAKEN,
-    Const,
-    FileSite,
-    Mem,
-    TailPlace,
-    in_files,
-)
 
 _MOST_CALLS = 16384
 """Calls that are under way behind a jump."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from tracer.lang.aggregations.model import Row
+from tracer.lang.aggregations.aggregation import Row
 from tracer.lang.aggregations.registry import buckets_of
 from tracer.lang.typed import MapDecl
-from tracer.render.values import json_number
+from tracer.render.value_text import json_number
 
 _BAR = 52  # columns
 _FLOAT = struct.Struct("f")

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
-from tracer.lang.aggregations.model import Series
+from tracer.lang.aggregations.aggregation import Series
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.fixed_width import quotient
 from tracer.lang.types import IntType, SyscallType
 from tracer.render.renderer import Renderer
-from tracer.render.values import json_key, json_number, json_string, json_value
+from tracer.render.value_text import json_key, json_number, json_string, json_value
 
 if TYPE_CHECKING:
     from tracer.lang.typed import MapDecl, Output, Program
     from tracer.lang.types import Type
     from tracer.render.renderer import Effects, Sink
-    from tracer.render.values import Show, Symbolizer, ValueText
+    from tracer.render.value_text import Show, Symbolizer, ValueText
     from tracer.results.events import Loss
     from tracer.results.values import Key, MapSnapshot, MapValue
 

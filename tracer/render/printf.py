@@ -19,7 +19,7 @@ from tracer.lang.builtins.formats import MOST_WIDTH
 from tracer.lang.typed import Printf, Program
 from tracer.lang.types import BoolType, EnumType, FloatType, IntType, PointerType, StringType, Type, Value
 from tracer.lang.walk import walk_clause
-from tracer.render.values import Show, ValueText
+from tracer.render.value_text import Show, ValueText
 
 Format = Callable[[tuple[Value, ...]], bytes]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from tracer.errors import TracerError
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.render.notices import Consumer
-from tracer.render.values import ValueText
+from tracer.render.value_text import ValueText
 from tracer.results.events import MapEvent, PrintfBatch, PrintfEvent, TimeEvent, ValueBatch, ValueEvent
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tracer.lang.types import Type
     from tracer.render.printf import Format
     from tracer.render.terminal.own_texts import OwnTexts
-    from tracer.render.values import Show, Symbolizer
+    from tracer.render.value_text import Show, Symbolizer
     from tracer.results.events import Event
     from tracer.results.values import Key, MapSnapshot, MapStore, MapValue
 

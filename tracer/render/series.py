@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from tracer.host.clock import format_time
-from tracer.lang.aggregations.model import Series
+from tracer.lang.aggregations.aggregation import Series
 
 _WIDTH = 53
 """Columns of the graph, its two bars among them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
-from tracer.lang.aggregations.model import Series
+from tracer.lang.aggregations.aggregation import Series
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.fixed_width import quotient
 from tracer.lang.types import EnumType, IntType, PointerType
@@ -14,7 +14,7 @@ from tracer.render.renderer import Renderer
 if TYPE_CHECKING:
     from tracer.lang.typed import MapDecl
     from tracer.lang.types import Type
-    from tracer.render.values import Show
+    from tracer.render.value_text import Show
     from tracer.results.values import MapSnapshot, MapValue
 
 

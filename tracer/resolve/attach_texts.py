@@ -6,9 +6,9 @@ import os
 import re
 from functools import lru_cache
 
-from tracer.probes.model import AttachPoint
-from tracer.probes.registry import kind_of
-from tracer.probes.site import FileSite
+from tracer.kinds.model import AttachPoint
+from tracer.kinds.registry import kind_of
+from tracer.kinds.site import FileSite
 
 _NUMBER_OR_OFFSET = re.compile(r"^(0[xX][0-9a-fA-F]+|\d+)$|\+\w+$")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
 from tracer.errors import TracerError, printable
-from tracer.probes.arch import ARCHES, GO_STACK_ARGS, Arch, machine_name
-from tracer.probes.site import ArgSpec, FileIdentity, Unreadable
+from tracer.kinds.arch import ARCHES, GO_STACK_ARGS, Arch, machine_name
+from tracer.kinds.site import ArgSpec, FileIdentity, Unreadable
 from tracer.resolve.elf.file import Elf
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tracer.resolve.safety.stack_check import StackChecks
     from tracer.resolve.safety.unwind import Unwinding
     from tracer.resolve.usdt.notes import UsdtNote
-    from tracer.resolve.usdt.operands import Argument
+    from tracer.resolve.usdt.operands import NoteArgument
     from tracer.resolve.usdt.symbol_operands import SymbolOperands
 
 
@@ -164,7 +164,7 @@ class Binary:
 
         return SymbolOperands(self.elf, self.symbols, lambda site: self.code.accessed(site))
 
-    def parsed_arguments(self, note: UsdtNote) -> tuple[Argument, ...]:
+    def parsed_arguments(self, note: UsdtNote) -> tuple[NoteArgument, ...]:
         """The arguments of a USDT site as its note states them, before symbols are looked up."""
         from tracer.resolve.usdt.operands import parse
 

@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import Fault, TracerError, printable
 from tracer.host.maps import within
+from tracer.kinds.model import AttachKind, AttachPoint, ProbeKind
+from tracer.kinds.registry import KINDS, SPELLINGS, kind_of
+from tracer.kinds.site import ArgSpec, FileSite, NothingThere, TailPlace, Target, Unreadable, fail_alike
 from tracer.lang.syntax.attach import read, refusal, scan
-from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
-from tracer.probes.registry import KINDS, SPELLINGS, kind_of
-from tracer.probes.site import ArgSpec, FileSite, NothingThere, TailPlace, Target, Unreadable, fail_alike
 from tracer.resolve.attach_texts import as_written, in_quotes, quoted
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.structures import PF_X

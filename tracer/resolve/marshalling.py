@@ -33,7 +33,7 @@ def version() -> str:
     """The version of the code that resolves, and of the types that it returns."""
     here = os.path.dirname(__file__)
     above = os.path.dirname(here)
-    rooms = (here, os.path.join(above, "probes"), os.path.join(above, "lang", "types"))
+    rooms = (here, os.path.join(above, "kinds"), os.path.join(above, "lang", "types"))
     every = [folder for room in rooms for folder, _, _ in os.walk(room) if not folder.endswith("__pycache__")]
     return repr([modules(folder) for folder in every])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tracer.lang.aggregations.model import UNSET
+from tracer.lang.aggregations.aggregation import UNSET
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.typed import MapDecl
 from tracer.results.values import Key, MapValue

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from tracer.host.file_users import listed, uses_of
 from tracer.host.maps import Picture
 from tracer.host.stat import facts_of, pids
-from tracer.kernel.workers.set_again import Place, set_again
-from tracer.probes.site import FileSite, Spot, Target, paths_of
+from tracer.kernel.workers.set_again import ProcessPlace, set_again
+from tracer.kinds.site import FileSite, Spot, Target, paths_of
 from tracer.resolve.sites.in_memory import State, states
 
 _FEW = 64
@@ -38,8 +38,8 @@ class Breakpoints:
         self._target = target
         self.noted: dict[Spot, dict[int, State]] = {}
         self._names: dict[int, str] = {}
-        self._tried: set[Place] = set()
-        self.suspects: set[Place] = set()
+        self._tried: set[ProcessPlace] = set()
+        self.suspects: set[ProcessPlace] = set()
         """Where a breakpoint was not there at the last look."""
 
     def set_again(self, sites: Iterable[FileSite], at_once: bool = False) -> list[tuple[str, str]]:
@@ -72,7 +72,7 @@ class Breakpoints:
                 self.noted[place].update(dict.fromkeys(pids, "set"))
         return [(_some(names), self._listed(pids)) for pids, names in done.items()]
 
-    def _forget(self, place: Place) -> None:
+    def _forget(self, place: ProcessPlace) -> None:
         for spot, own in self.noted.items():
             if spot == (*place[2:5], place.returns):
                 own.pop(place.pid, None)
@@ -91,7 +91,7 @@ class Breakpoints:
         first = self._names.setdefault(pids[0], listed([pids[0]]))
         return first + (f" and {len(pids) - 1} more" if len(pids) > 1 else "")
 
-    def note(self, sites: Sequence[FileSite]) -> list[Place]:
+    def note(self, sites: Sequence[FileSite]) -> list[ProcessPlace]:
         """Notes what is so at some sites in the processes that run their files; returns where a breakpoint is gone."""
         sites = sites[:_FEW]
         known = self._target.pictures_now()
@@ -108,7 +108,7 @@ class Breakpoints:
                     self._listed([pid])
                 if state == "lacking":
                     where = pid, site.path, *site.place
-                    lacking.append(Place(*where, site.semaphore or 0, site.is_return_probe))
+                    lacking.append(ProcessPlace(*where, site.semaphore or 0, site.is_return_probe))
         return lacking
 
 

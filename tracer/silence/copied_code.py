@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 
 from tracer.errors import Diagnostic, ProgramError
+from tracer.kinds.site import paths_of
 from tracer.plan.model import Plan
 from tracer.plan.points import points
-from tracer.probes.site import paths_of
 from tracer.target.child import find_program
 from tracer.target.large_pages import Copying, copying_always, copying_command
 

@@ -9,7 +9,7 @@ from tracer.errors import TracerError
 from tracer.host.maps import Mapping, mappings
 from tracer.host.stat import directory
 from tracer.kernel.mapping_records import Executed, Mapped, MappingRecords, Missed
-from tracer.probes.site import FileSite
+from tracer.kinds.site import FileSite
 
 _RING = 1 << 15
 _MOST = 4096

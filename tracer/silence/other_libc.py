@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 
 from tracer.errors import TracerError
+from tracer.kinds.registry import kind_of
+from tracer.kinds.site import FileSite
 from tracer.opening import content
-from tracer.probes.registry import kind_of
-from tracer.probes.site import FileSite
 from tracer.resolve.elf.file import Elf
 
 _LIBC = re.compile(r"(libc[.-]|ld-musl-|libuClibc-)[^/]*so[^/]*|libc-[\d.]+\.so")

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError
 from tracer.host.file_users import Other, Uses, listed, uses_of
-from tracer.probes.registry import kind_of
-from tracer.probes.site import Spot, paths_of
+from tracer.kinds.registry import kind_of
+from tracer.kinds.site import Spot, paths_of
 from tracer.resolve.binary import Binaries
 
 if TYPE_CHECKING:
+    from tracer.kinds.site import FileSite, Target
     from tracer.plan.points import Point
-    from tracer.probes.site import FileSite, Target
     from tracer.resolve.elf.file import Elf
     from tracer.resolve.elf.symbols import Symbols
     from tracer.silence.breakpoints import Breakpoints

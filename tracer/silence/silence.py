@@ -16,10 +16,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tracer.kinds.site import TailPlace, paths_of
 from tracer.lang import typed
 from tracer.lang.walk import walk_clause
 from tracer.plan.points import Point, points
-from tracer.probes.site import TailPlace, paths_of
 from tracer.render.notices import (
     BreakpointGone,
     CallsMissed,
@@ -32,8 +32,8 @@ from tracer.render.notices import (
 
 if TYPE_CHECKING:
     from tracer.backends.base import Session
+    from tracer.kinds.site import FileSite, Spot, Target
     from tracer.plan.model import Plan
-    from tracer.probes.site import FileSite, Spot, Target
     from tracer.results.events import Outcome
     from tracer.silence.breakpoints import Breakpoints
     from tracer.silence.history import History

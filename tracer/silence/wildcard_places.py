@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from tracer.probes.site import paths_of
+from tracer.kinds.site import paths_of
 
 if TYPE_CHECKING:
+    from tracer.kinds.site import FileSite
     from tracer.plan.points import Point
-    from tracer.probes.site import FileSite
     from tracer.silence.reasons import Reasons
 
 _LINES, _NAMED = 3, 3

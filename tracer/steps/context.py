@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 from tracer.dataclass import NamedTuple
 from tracer.errors import Span
+from tracer.kinds import site as resolved
+from tracer.kinds.site import Reg
 from tracer.lang import typed
 from tracer.lang.features import Feature
 from tracer.lang.types import UINT64, StackType, Type
 from tracer.lang.walk import walk
-from tracer.probes import site as resolved
-from tracer.probes.site import Reg
 from tracer.steps import arithmetic
 from tracer.steps.model import Ask, Block, Fetch, GetSlot, If, Let, MapGet, Step
 from tracer.steps.values import Argument, BuiltIn, Const, Name, Register, ReturnValue, Source, UserStack, Value

@@ -8,7 +8,7 @@ from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import features, typed
 from tracer.lang.builtins.registry import built_in_of
-from tracer.lang.constructs import Function
+from tracer.lang.constructs import BuiltinFunction
 from tracer.lang.types import (
     BOOL,
     INT64,
@@ -212,7 +212,7 @@ def _built_in(ctx: Lowering, expr: typed.Expr) -> Value:
     assert construct.lower is not None, expr
     if construct.needs is not None:
         name = expr.name if isinstance(expr, typed.Builtin | typed.Call) else construct.name
-        ctx.ask(construct.needs, f"{name}()" if isinstance(construct, Function) else name, expr.span)
+        ctx.ask(construct.needs, f"{name}()" if isinstance(construct, BuiltinFunction) else name, expr.span)
     if isinstance(construct.lower, Operation):
         assert isinstance(expr, typed.Call)
         return Op(expr.type, construct.lower, values(ctx, expr.args))

@@ -15,7 +15,7 @@ from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.host.maps import Picture
 from tracer.host.stat import directory, pids
-from tracer.probes.site import Target
+from tracer.kinds.site import Target
 
 _EMULATORS = {
     "Valgrind": re.compile(r"/(?:valgrind(?:\.bin)?|valgrind/[^/]+-linux)$"),

@@ -82,7 +82,7 @@ class Prepared:
     def __init__(self, request: Request, named: Named = PARAMETERS) -> None:
         """`named`: the caller's words. Raises `TracerError`."""
         request.check(named)
-        from tracer.probes.site import Target
+        from tracer.kinds.site import Target
 
         if request.backend is not None and request.backend not in BACKENDS:
             raise UsageError(f"no backend {request.backend}", f"there are {', '.join(BACKENDS)}")

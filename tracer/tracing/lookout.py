@@ -14,8 +14,8 @@ from tracer.silence.silence import Silence
 if TYPE_CHECKING:
     from tracer.backends.base import Session
     from tracer.errors import Diagnostic
+    from tracer.kinds.site import Target
     from tracer.plan.model import Plan
-    from tracer.probes.site import Target
     from tracer.results.events import Outcome
     from tracer.tracing import Request
     from tracer.tracing.end_warnings import OlderFiles
@@ -36,7 +36,7 @@ class Lookout:
         self._beside = Beside(tell)
         self._older: OlderFiles | None = None
         if not target.pids:
-            from tracer.probes.site import paths_of
+            from tracer.kinds.site import paths_of
             from tracer.tracing.end_warnings import OlderFiles
 
             self._older = OlderFiles(paths_of(plan.places), tell)

@@ -20,10 +20,10 @@ from tracer.steps.python.runtime import Runtime
 
 if TYPE_CHECKING:
     from tracer.backends.base import Session
+    from tracer.kinds.site import Site
     from tracer.lang.typed import Clause
     from tracer.overhead.guard import Guard
     from tracer.plan.model import Plan
-    from tracer.probes.site import Site
     from tracer.render.notices import Consumer
     from tracer.results.values import MapSnapshot, MapStore
 
@@ -291,7 +291,7 @@ class _Trace:
         self.enter()
         try:
             for clause, body in entries:
-                from tracer.steps.python.host import host_values  # many programs have no such clause
+                from tracer.steps.python.without_hit import host_values  # many programs have no such clause
 
                 self.runtime.exiting = False
                 body(host_values(self.plan.steps[clause.id], self.watched.child_pid if self.watched is not None else 0))

@@ -15,8 +15,8 @@ from tracer.render.notices import Detail, Notice, StacksBroken
 if TYPE_CHECKING:
     from tracer.host.maps import Mapping
     from tracer.kernel.mapping_records import MappingRecords
+    from tracer.kinds.site import Target
     from tracer.plan.model import Plan
-    from tracer.probes.site import Target
     from tracer.resolve.interpreters.frames import Interpreters
     from tracer.resolve.symbols.processes import Processes
     from tracer.resolve.symbols.symbolizer import Symbolizer
@@ -134,7 +134,7 @@ class Names:
     def unwinder(self) -> Unwinder | None:
         """The object that walks stacks by unwind tables; None where no clause wants it, or on unknown processors."""
         if self._unwinder is None and self._stacks:
-            from tracer.probes.arch import native
+            from tracer.kinds.arch import native
             from tracer.resolve.symbols.unwinder import Unwinder
             from tracer.resolve.unwind.registers import REGISTERS
 
@@ -216,7 +216,7 @@ class Names:
         if target.pids:
             return
         from tracer.host.maps import users
-        from tracer.probes.site import files_of
+        from tracer.kinds.site import files_of
 
         for pid in users({inode for _, inode in files_of(plan.places)}):
             if pid != os.getpid():

@@ -16,10 +16,10 @@ from tracer.backends import Surroundings
 from tracer.dataclass import replace
 from tracer.errors import TracerError, counted
 from tracer.host.polling import readable
+from tracer.kinds.site import Target, files_of, paths_of
 from tracer.lang.typed import UStack, USym
 from tracer.lang.walk import walk_clause
 from tracer.pipeline import open_session
-from tracer.probes.site import Target, files_of, paths_of
 from tracer.render.notices import (
     Attached,
     BeingWritten,

@@ -9,7 +9,7 @@ from typing import Any
 
 from elftools.dwarf.callframe import FDE, RegisterRule
 
-from tracer.probes.arch import ARCHES
+from tracer.kinds.arch import ARCHES
 from tracer.resolve.dwarf.sections import content
 from tracer.resolve.dwarf.unwind_entries import Frame, Frames
 from tracer.resolve.unwind import rules

@@ -19,7 +19,7 @@ from tracer import __version__
 from tracer.cli.app import EXAMPLES, main
 from tracer.cli.arguments import COMMANDS
 from tracer.kernel.disabled import is_disabled
-from tracer.probes.site import Target
+from tracer.kinds.site import Target
 from tracer.resolve.files.paths import find_files
 
 ROOT = Path(__file__).parents[3]

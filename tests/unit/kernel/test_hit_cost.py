@@ -14,7 +14,7 @@ from tracer.dataclass import replace
 from tracer.kernel.trials import hit_cost
 from tracer.kernel.trials.hit_cost import ASSUMED_NS, Cost, HitCosts
 from tracer.kernel.workers import spawn
-from tracer.probes.site import FileIdentity, FileSite
+from tracer.kinds.site import FileIdentity, FileSite
 
 
 @pytest.fixture

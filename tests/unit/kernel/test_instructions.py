@@ -5,7 +5,7 @@ import pytest
 from tests.unit.backends.bcc.plans import plan_of, probe
 from tracer.dataclass import replace
 from tracer.kernel.trials.instructions import kind_of, may_go_without, parts
-from tracer.probes.site import FileIdentity, FileSite
+from tracer.kinds.site import FileIdentity, FileSite
 
 LOCK = bytes.fromhex("f048ff0500000000")
 PUSH = bytes.fromhex("554889e5c3909090")

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Literal
 
 from tracer.errors import Diagnostic, ProgramError, Source
+from tracer.kinds.registry import KINDS
+from tracer.kinds.site import ArgSpec, FileIdentity, FileSite, Reg, Site
 from tracer.lang import typed
 from tracer.lang.analyse import analyse
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.parser import parse
-from tracer.probes.registry import KINDS
-from tracer.probes.site import ArgSpec, FileIdentity, FileSite, Reg, Site
 
 IDENTITY = FileIdentity(device=1, inode=2, size=3, mtime_ns=4)
 REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")

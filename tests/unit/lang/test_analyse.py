@@ -15,7 +15,7 @@ from tracer.errors import ProgramError, Source
 from tracer.lang import typed, unsupported
 from tracer.lang.analyse import analyse
 from tracer.lang.builtins import registry
-from tracer.lang.constructs import Function, Value
+from tracer.lang.constructs import BuiltinFunction, Value
 from tracer.lang.printing.typed import print_typed
 from tracer.lang.syntax.parser import parse
 from tracer.lang.types import INT64, UINT64, IntType, StringType, TupleType, operations
@@ -168,7 +168,7 @@ def test_a_long_chain_of_dependent_maps_is_typed() -> None:
     assert {decl.value for decl in program.maps.values()} == {StringType(5)}
 
 
-EXAMPLES: dict[str, Value | Function] = {**registry.VALUES, **registry.FUNCTIONS}
+EXAMPLES: dict[str, Value | BuiltinFunction] = {**registry.VALUES, **registry.FUNCTIONS}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

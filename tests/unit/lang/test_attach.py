@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tracer.errors import Diagnostic, Fault, Span
+from tracer.kinds.model import AttachPoint
 from tracer.lang.syntax import attach
-from tracer.probes.model import AttachPoint
 
 SPAN = Span(0, 0)
 

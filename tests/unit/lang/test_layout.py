@@ -8,7 +8,7 @@ from tests.contract.cases import CASES
 from tests.golden.lang.blocks import PARAMS, blocks, files
 from tests.suite.case import cases
 from tracer.errors import ProgramError, Source
-from tracer.lang.printing.layout import laid_out
+from tracer.lang.printing.formatted import laid_out
 from tracer.lang.printing.syntax import print_ast
 from tracer.lang.syntax.parser import parse
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracer.backends.bcc.codegen import values as numbers
+from tracer.backends.bcc.codegen import operands as numbers
 from tracer.backends.bcc.codegen import wide
 from tracer.lang.fixed_width import quotient, remainder
 from tracer.lang.types import BOOL, INT64, UINT64, IntType, operations
-from tracer.steps.python import values as python
+from tracer.steps.python import value_source as python
 
 NUMBERS, COUNTS = st.integers(-(1 << 64), 1 << 64), st.integers(0, 63)
 TYPES = [IntType(bits, signed) for bits in (8, 16, 32, 64) for signed in (True, False)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tracer.kinds.arch import AARCH64, X86_64, Arch
 from tracer.lang.builtins.data import syscalls
-from tracer.probes.arch import AARCH64, X86_64, Arch
 
 
 @pytest.mark.parametrize(

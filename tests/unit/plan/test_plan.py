@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.lang.programs import analysed, sites_of
 from tracer.errors import Source
+from tracer.kinds.site import ArgSpec, Const, Global, Mem, Operand, Reg, Unreadable, places_among
 from tracer.lang import features
 from tracer.lang.analyse import analyse
 from tracer.lang.features import KEYS_OF_CLEARED, SERIES_KEYS, SHARED_AGGREGATION, Feature
@@ -16,7 +17,6 @@ from tracer.plan.check import check, check_arguments
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
 from tracer.plan.states import Capabilities, Unsupported
-from tracer.probes.site import ArgSpec, Const, Global, Mem, Operand, Reg, Unreadable, places_among
 
 ORDER = "usdt:/bin/app:shop:order"
 

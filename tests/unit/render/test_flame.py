@@ -14,7 +14,7 @@ from tracer.errors import TracerError
 from tracer.render.stacks import document_of
 from tracer.render.stacks.flame.colours import PALETTE, of_change, place
 from tracer.render.stacks.flame.tree import trees
-from tracer.render.stacks.model import KINDS, Frame, Page, Profile, Sample
+from tracer.render.stacks.profiles import KINDS, Frame, Page, Profile, Sample
 from tracer.render.stacks.read import read
 
 HOSTILE = (

@@ -11,7 +11,7 @@ import pytest
 from tests.harness.browser import Tab, browser, program
 from tests.unit.render.test_flame import HOSTILE, hostile, profile
 from tracer.render.stacks import document_of
-from tracer.render.stacks.model import Frame, Page, Profile, Sample
+from tracer.render.stacks.profiles import Frame, Page, Profile, Sample
 
 SHOP = profile(("main;tea;sell", 6), ("main;cake;sell", 3), ("main;cake;tea;sell", 1), name="@sold")
 LATER = profile(("main;tea;sell", 12), ("main;pie;sell", 3), name="@later")

@@ -15,7 +15,7 @@ from tracer import choices, render
 from tracer.cli.options import Format
 from tracer.lang.types import INT64, UINT64, Type
 from tracer.render.renderer import Renderer
-from tracer.render.values import Show
+from tracer.render.value_text import Show
 from tracer.results.events import MapEvent, ValueBatch, ValueEvent
 from tracer.results.order import ordered
 from tracer.results.store import LocalMaps

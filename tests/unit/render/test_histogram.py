@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.typed_ir import map_of
+from tracer.lang.aggregations.aggregation import Row
 from tracer.lang.aggregations.buckets import linear_bucket, log2_bucket
-from tracer.lang.aggregations.model import Row
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.typed import MapDecl
 from tracer.render.histogram import json_histogram, text_histogram

@@ -22,7 +22,7 @@ from tracer.lang.types import (
     Type,
 )
 from tracer.render.printf import compile_format
-from tracer.render.values import ValueText
+from tracer.render.value_text import ValueText
 
 INT32, UINT32, INT8, UINT8 = IntType(32, True), IntType(32, False), IntType(8, True), IntType(8, False)
 STRING = StringType(64)

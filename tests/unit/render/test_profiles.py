@@ -15,7 +15,7 @@ import pytest
 
 from tests.unit.render.test_flame import HOSTILE, hostile
 from tracer.render.stacks import document_of
-from tracer.render.stacks.model import Frame, Module, Page, Profile, Sample
+from tracer.render.stacks.profiles import Frame, Module, Page, Profile, Sample
 
 SHOP = Module(0x55_0000_1000, 0x55_0000_3000, 0x1000, "/bin/shop", "c0ffee" * 6)
 LIBC = Module(0x7F_0000_0000, 0x7F_0010_0000, 0x26000, "/usr/lib/libc.so.6", "")

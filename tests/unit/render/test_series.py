@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.typed_ir import map_of
-from tracer.lang.aggregations.model import Series
+from tracer.lang.aggregations.aggregation import Series
 from tracer.lang.types import INT64, UINT64, IntType
 from tracer.render.series import json_series, text_series
 from tracer.results.merge import merge

@@ -17,7 +17,7 @@ from tracer.lang.typed import Program
 from tracer.lang.types import Stack, Value
 from tracer.render.stacks import document_of, format_of
 from tracer.render.stacks.collect import is_of_stacks
-from tracer.render.stacks.model import kind_of, printable
+from tracer.render.stacks.profiles import kind_of, printable
 from tracer.render.stacks.renderer import DocumentRenderer, FoldedRenderer
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key
@@ -201,6 +201,6 @@ def test_every_format_is_an_option_and_a_module() -> None:
 
 @pytest.mark.parametrize("name", STACKS)
 def test_a_document_of_nothing_is_one(name: str) -> None:
-    from tracer.render.stacks.model import Page
+    from tracer.render.stacks.profiles import Page
 
     assert isinstance(document_of(name)([], Page()), bytes)

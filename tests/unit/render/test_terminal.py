@@ -15,7 +15,7 @@ from tracer.render.json import JsonRenderer
 from tracer.render.terminal.escape import escaped, escaped_in_json
 from tracer.render.terminal.own_texts import OwnTexts
 from tracer.render.text import TextRenderer
-from tracer.render.values import json_string
+from tracer.render.value_text import json_string
 
 
 def program(text: str) -> Program:

@@ -23,7 +23,7 @@ from tracer.lang.types import (
     TupleType,
     UsernameType,
 )
-from tracer.render.values import ValueText, json_key, json_number, json_string, json_value, username
+from tracer.render.value_text import ValueText, json_key, json_number, json_string, json_value, username
 
 TEXT = ValueText()
 

@@ -11,8 +11,8 @@ import pytest
 from tests.unit.resolve.conftest import Build
 from tracer import pipeline
 from tracer.errors import ProgramError, Source, TracerError
+from tracer.kinds.site import Target, places_among
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import Target, places_among
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.debug_info import prototype
 from tracer.resolve.functions.lookup import find_functions, names_to_suggest, not_found

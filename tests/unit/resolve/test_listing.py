@@ -11,10 +11,10 @@ from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import DATA_ADDRESS, TEXT_ADDRESS, ElfWriter, usdt_note
 from tests.unit.resolve.programs import PROBES_C, THROWS_CC
 from tracer.errors import Source, TracerError, printable
+from tracer.kinds.site import Target, places_among
 from tracer.lang.syntax import attach
 from tracer.lang.syntax.attach import read
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import Target, places_among
 from tracer.resolve.attach_texts import as_written, quoted
 from tracer.resolve.listing import list_lines, list_probes
 from tracer.resolve.sites.expand import expand

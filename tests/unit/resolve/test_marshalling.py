@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tracer
-from tracer.probes.site import Reg, Unreadable
+from tracer.kinds.site import Reg, Unreadable
 from tracer.resolve import marshalling
 
 PACKAGE = Path(tracer.__file__).parent

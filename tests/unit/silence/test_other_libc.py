@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.targets.build import build
-from tracer.probes.site import FileSite
+from tracer.kinds.site import FileSite
 from tracer.resolve.binary import Binary
 from tracer.silence.other_libc import other_libc
 

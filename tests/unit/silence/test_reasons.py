@@ -12,9 +12,9 @@ import pytest
 from tests.targets.build import build
 from tests.targets.symbols import symbol_addresses
 from tracer.errors import ProgramError, Source
+from tracer.kinds.site import FileSite
 from tracer.lang.syntax.parser import parse
 from tracer.pipeline import plan
-from tracer.probes.site import FileSite
 from tracer.resolve.binary import Binaries, Binary
 from tracer.silence.reasons import _kind_of_code
 

@@ -10,10 +10,10 @@ import pytest
 from tests import typed_ir as ir
 from tests.unit.backends.ftrace.plans import count, plan, probe, site
 from tracer.dataclass import replace
-from tracer.kernel.workers.set_again import Place
+from tracer.kernel.workers.set_again import ProcessPlace
+from tracer.kinds.site import EVERY_PROCESS, FileSite, Target
 from tracer.lang import typed
 from tracer.lang.types import UINT8
-from tracer.probes.site import EVERY_PROCESS, FileSite, Target
 from tracer.render.notices import Notice
 from tracer.results.events import Loss, Outcome
 from tracer.silence import reasons as silence_reasons
@@ -267,5 +267,5 @@ def test_the_first_statement_tells_whether_a_predicate_ever_held() -> None:
 def test_a_breakpoint_of_a_function_is_forgotten_without_that_of_its_return() -> None:
     breakpoints = Breakpoints(Target())
     breakpoints.noted = {(1, 2, 3, False): {7: "lacking", 8: "set"}, (1, 2, 3, True): {7: "set"}}
-    breakpoints._forget(Place(7, "/bin/app", 1, 2, 3, 0, returns=False))
+    breakpoints._forget(ProcessPlace(7, "/bin/app", 1, 2, 3, 0, returns=False))
     assert breakpoints.noted == {(1, 2, 3, False): {8: "set"}, (1, 2, 3, True): {7: "set"}}

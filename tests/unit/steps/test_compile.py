@@ -7,6 +7,7 @@ import pytest
 from tests.typed_ir import N, arg, builtin, clause, map_of, num, op, program, run, str_of, text
 from tracer.dataclass import replace
 from tracer.host.clock import clock_ns
+from tracer.kinds.site import ArgSpec, Reg, Site, Unreadable
 from tracer.lang import typed
 from tracer.lang.types import (
     BOOL,
@@ -22,14 +23,13 @@ from tracer.lang.types import (
     TupleType,
 )  # fmt: skip
 from tracer.plan.model import Variant
-from tracer.probes.site import ArgSpec, Reg, Site, Unreadable
 from tracer.results.events import Event, ExitEvent, Loss, PrintfEvent
 from tracer.results.store import LocalMaps
 from tracer.results.values import Average
 from tracer.steps.lower import lower
 from tracer.steps.python.compile import compile_clause, source_of
-from tracer.steps.python.host import host_values
 from tracer.steps.python.runtime import NO_ROOM, Runtime
+from tracer.steps.python.without_hit import host_values
 
 INT32 = IntType(32, True)
 

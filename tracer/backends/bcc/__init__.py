@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from tracer.backends import Surroundings
-    from tracer.backends.base import Program
+    from tracer.backends.base import CompiledProgram
     from tracer.backends.bcc.program import BccProgram
     from tracer.backends.bcc.session import BccSession
+    from tracer.kinds.site import Target
     from tracer.lang.features import Feature
     from tracer.plan.model import Plan
     from tracer.plan.states import Capabilities
-    from tracer.probes.site import Target
 
 
 class BccBackend:
@@ -51,7 +51,7 @@ class BccBackend:
 
         return BccProgram(plan)
 
-    def open(self, program: Program, target: Target, around: Surroundings) -> BccSession:
+    def open(self, program: CompiledProgram, target: Target, around: Surroundings) -> BccSession:
         """Loads the program and makes its maps."""
         from tracer.backends.bcc.program import BccProgram
         from tracer.backends.bcc.session import BccSession

@@ -41,9 +41,9 @@ from tracer.host.polling import readable
 from tracer.kernel import bpf, buffers
 from tracer.kernel.limits import raise_limits
 from tracer.kernel.trials.instructions import where
+from tracer.kinds.site import FileSite, Target
 from tracer.lang.walk import added_to
 from tracer.plan.points import alone_of, points
-from tracer.probes.site import FileSite, Target
 from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatch
 from tracer.results.values import MapStore
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from tracer.backends.ftrace.read.reader import Reader
 from tracer.backends.ftrace.samples.decoder import Decoder
 from tracer.backends.ftrace.samples.shape import Sample
-from tracer.results.events import Event as Happening
-from tracer.results.events import ExitEvent, PrintfBatch, PrintfEvent, ValueBatch, ValueEvent
+from tracer.results.events import Event, ExitEvent, PrintfBatch, PrintfEvent, ValueBatch, ValueEvent
 
 _STEP = 1024
 """Samples worked through between two looks at the rings and the clock."""
@@ -21,8 +20,8 @@ class ClauseRuns:
 
     def __init__(self) -> None:
         self.exited = False
-        self._happened: deque[Happening] = deque()
-        self.emit: Callable[[Happening], None] = self._happened.append
+        self._happened: deque[Event] = deque()
+        self.emit: Callable[[Event], None] = self._happened.append
         self._runs: dict[int, Callable[[Sample], None]] = {}
         self._index = 0
 
@@ -40,7 +39,7 @@ class ClauseRuns:
     def run(
         self, reader: Reader, deadline: float | None, final: bool = False, until: int | None = None,
         hurried: Callable[[], bool] = lambda: False,
-    ) -> Iterator[Happening]:
+    ) -> Iterator[Event]:
         """Runs them on what has been collected so far, until the deadline."""
         index = self._index
         runs = self._runs
@@ -65,7 +64,7 @@ class ClauseRuns:
                 if done < len(samples):
                     reader.put_back(samples[done:])
 
-    def _told(self) -> Iterator[Happening]:
+    def _told(self) -> Iterator[Event]:
         """The events of the clauses. After exit() they do nothing more, however many samples are left."""
         happened = self._happened
         kinds = set(map(type, happened)) if len(happened) > 1 else set()

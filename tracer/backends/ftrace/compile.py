@@ -11,16 +11,16 @@ from tracer.backends.ftrace.counting.hist_choice import choose
 from tracer.backends.ftrace.counting.map_uses import Uses, counted
 from tracer.backends.ftrace.fetchargs import Fetches, Source, finish
 from tracer.backends.ftrace.filters import Filter, SourceOf, push_down
-from tracer.backends.ftrace.program import Event, FtraceProgram, Run, merged
+from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent, Run, merged
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError
 from tracer.errors import Source as Text
-from tracer.kernel.uprobe_events.model import Fetch, Place
+from tracer.kernel.uprobe_events.events import Fetch, ProbePlace
+from tracer.kinds.site import Site
 from tracer.lang.aggregations.registry import kept_of
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
 from tracer.plan.points import first_numbers
-from tracer.probes.site import Site
 from tracer.steps import model as steps
 from tracer.steps.values import BuiltIn, Name, Value
 from tracer.steps.walk import leaves, walk
@@ -31,7 +31,7 @@ def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
 
     Raises `ProgramError` where something of the plan cannot be said in fetch arguments.
     """
-    grouped: dict[object, tuple[list[Place], tuple[Run, ...]]] = {}
+    grouped: dict[object, tuple[list[ProbePlace], tuple[Run, ...]]] = {}
     for site, clauses in _by_place(plan):
         place, runs = _place(plan, site, clauses, return_place)
         shape = tuple(fetch.type for fetch in place.fetches)
@@ -44,7 +44,7 @@ def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
         )
         grouped.setdefault(key, ([], runs))[0].append(place)
     uses = Uses.of(plan)
-    events = [Event("", tuple(places), (runs,)) for places, runs in grouped.values()]
+    events = [ProbeEvent("", tuple(places), (runs,)) for places, runs in grouped.values()]
     parts = tuple(part for event in events for part in _parts(event, plan, uses))
     program = FtraceProgram(plan, merged(parts, plan.separate_points), parts)
     rows = sum(trigger.size for event in program.events for trigger in event.hist)
@@ -69,7 +69,7 @@ def _by_place(plan: Plan) -> list[tuple[Site, _Clauses]]:
     return list(found.values())
 
 
-def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tuple[Place, tuple[Run, ...]]:
+def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tuple[ProbePlace, tuple[Run, ...]]:
     attacher = attacher_of(site)
     collected = Fetches({}, attacher.returned(site, return_place), attacher, [*attacher.fields(site)])
     wanted = [leaves(plan.steps[clause.id]) for clause, *_ in clauses]
@@ -86,7 +86,7 @@ def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tupl
         sources = tuple(_source(plan, site, collected, fetch) for fetch in some)
         runs.append(Run(clause, plan.steps[clause.id], variant, sources))
     runs = [replace(run, sources=tuple(map(collected.settled, run.sources))) for run in runs]
-    return Place(site, finish(collected.found), points=tuple(point for *_, point in clauses)), tuple(runs)
+    return ProbePlace(site, finish(collected.found), points=tuple(point for *_, point in clauses)), tuple(runs)
 
 
 def _source(plan: Plan, site: Site, collected: Fetches, fetch: steps.Fetch) -> Source:
@@ -98,12 +98,12 @@ def _source(plan: Plan, site: Site, collected: Fetches, fetch: steps.Fetch) -> S
         raise ProgramError(plan.program.source, found, exit_code=1) from None
 
 
-def _filter_key(place: Place) -> object:
+def _filter_key(place: ProbePlace) -> object:
     """Places whose numbers are in registers at one and in memory at another do not share a filter, so no event."""
     return tuple("(" in fetch.place or "@" in fetch.place for fetch in place.fetches)
 
 
-def _parts(event: Event, plan: Plan, uses: Uses) -> list[Event]:
+def _parts(event: ProbeEvent, plan: Plan, uses: Uses) -> list[ProbeEvent]:
     """The finished event; where several clauses only count, each with a filter of its own, an event for each. Where
     they must end one by one, the kernel counts for no two of them together.
     """
@@ -119,13 +119,13 @@ def _parts(event: Event, plan: Plan, uses: Uses) -> list[Event]:
     return [finished]
 
 
-def _alone(event: Event, number: int) -> Event:
+def _alone(event: ProbeEvent, number: int) -> ProbeEvent:
     """The event for one of its clauses."""
     places = tuple(replace(place, points=(place.points[number],)) for place in event.places)
     return replace(event, places=places, branches=((event.branches[0][number],),))
 
 
-def _finished(event: Event, plan: Plan, uses: Uses) -> Event:
+def _finished(event: ProbeEvent, plan: Plan, uses: Uses) -> ProbeEvent:
     """The event with its filter, and with its maps where the kernel can do all there is to do."""
     (runs,) = event.branches
     fetched = event.places[0].fetches
@@ -146,8 +146,8 @@ def _finished(event: Event, plan: Plan, uses: Uses) -> Event:
 
 
 def _filtered(
-    event: Event, sources: Sequence[SourceOf], fetched: tuple[Fetch, ...]
-) -> tuple[Event, list[tuple[steps.Require, ...]]]:
+    event: ProbeEvent, sources: Sequence[SourceOf], fetched: tuple[Fetch, ...]
+) -> tuple[ProbeEvent, list[tuple[steps.Require, ...]]]:
     """The event with its filter, and for each clause the parts of its predicate that are left to user space."""
     runs = event.branches[0]
     whole = [tuple(step for step in run.steps.body if isinstance(step, steps.Require)) for run in runs]

@@ -35,10 +35,10 @@ from typing import Literal
 from tracer.backends.ftrace.attach.model import Attacher, NotExpressible
 from tracer.backends.ftrace.attach.uprobe import IN_FILES
 from tracer.dataclass import dataclass, field, replace
-from tracer.kernel.uprobe_events.model import Fetch
+from tracer.kernel.uprobe_events.events import Fetch
+from tracer.kinds.site import ArgSpec, Const, Mem, Unreadable
 from tracer.lang.fixed_width import wrap_int
 from tracer.lang.types import IntType
-from tracer.probes.site import ArgSpec, Const, Mem, Unreadable
 from tracer.steps import values
 
 SENTINEL = Fetch("$comm", "string")

@@ -26,7 +26,7 @@ from tracer.backends.ftrace.fetchargs import (
     ThreadName,
 )
 from tracer.dataclass import dataclass
-from tracer.kernel.uprobe_events.model import Fetch
+from tracer.kernel.uprobe_events.events import Fetch
 from tracer.lang.types import IntType, operations
 from tracer.steps import model as steps_model
 from tracer.steps.model import Let, MapGet, Require, Step, Steps

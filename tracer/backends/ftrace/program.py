@@ -19,11 +19,11 @@ from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.trigger import Trigger
 from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError, printable
-from tracer.kernel.uprobe_events import model as uprobe_events
-from tracer.kernel.uprobe_events.model import MOST_FETCHES, MOST_PLACES, Fetch, Place
+from tracer.kernel.uprobe_events import events as uprobe_events
+from tracer.kernel.uprobe_events.events import MOST_FETCHES, MOST_PLACES, Fetch, ProbePlace
+from tracer.kinds.site import Spot, in_files
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
-from tracer.probes.site import Spot, in_files
 from tracer.steps.model import Steps
 
 CALLS, RETURNS = ("calls",), ("returns",)
@@ -47,7 +47,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Event(uprobe_events.Event):
+class ProbeEvent(uprobe_events.UprobeEvent):
     """One trace event. `filter` is set in the kernel; `counts` names the maps that count its hits where nothing else is
     to be done at them, so that no samples are needed, else it is empty. `hist` are the triggers that do all of it where
     the kernel has them and all processes are traced; `reasons` say, of its maps, why they are not in the kernel.
@@ -59,18 +59,18 @@ class Event(uprobe_events.Event):
     hist: tuple[Trigger, ...] = ()
     reasons: tuple[tuple[str, str], ...] = ()
 
-    def fetches(self, place: Place) -> tuple[Fetch, ...]:
+    def fetches(self, place: ProbePlace) -> tuple[Fetch, ...]:
         """The fetch arguments of a place; the last one is the number of the branch where there are several."""
         if len(self.branches) == 1:
             return place.fetches
         return (*place.fetches, Fetch(f"\\{place.branch}", "u16"))
 
-    def sampled(self, reason: str) -> Event:
+    def sampled(self, reason: str) -> ProbeEvent:
         """The program without hist triggers."""
         reasons = tuple((name, reason) for name in sorted(self.hist_maps))
         return replace(self, hist=(), reasons=self.reasons + reasons)
 
-    def uncounted(self) -> Event:
+    def uncounted(self) -> ProbeEvent:
         """The program with samples, where counters cannot see one process alone."""
         reason = "this kernel's counters cannot follow the threads of one process"
         return replace(self, counts=(), reasons=self.reasons + tuple((name, reason) for name in self.counts))
@@ -124,7 +124,7 @@ class Event(uprobe_events.Event):
         """The attach points that it is for."""
         return frozenset(point for place in self.places for point in place.points)
 
-    def split(self) -> list[Event]:
+    def split(self) -> list[ProbeEvent]:
         """An event for each place."""
         if len(self.places) == 1:
             return [self]
@@ -145,8 +145,8 @@ class FtraceProgram:
     """A compiled plan."""
 
     plan: Plan
-    events: tuple[Event, ...]
-    parts: tuple[Event, ...] = ()
+    events: tuple[ProbeEvent, ...]
+    parts: tuple[ProbeEvent, ...] = ()
 
     def sampled(self, reason: str) -> FtraceProgram:
         """The program without hist triggers; `reason` is said of the maps that they would have fed."""
@@ -160,7 +160,7 @@ class FtraceProgram:
         if not left_out:
             return self
 
-        def kept(events: Sequence[Event]) -> tuple[Event, ...]:
+        def kept(events: Sequence[ProbeEvent]) -> tuple[ProbeEvent, ...]:
             left = [(each, tuple(p for p in each.places if p.site.spot not in left_out)) for each in events]
             return tuple(replace(each, places=places) for each, places in left if places)
 
@@ -213,7 +213,7 @@ class FtraceProgram:
         """Perf's mask of the registers by which stacks are unwound; 0 where no clause wants stacks, or they are walked
         by frame pointers, as the kernel does it.
         """
-        from tracer.probes.arch import native
+        from tracer.kinds.arch import native
         from tracer.resolve.unwind.registers import REGISTERS
 
         arch = native()
@@ -238,13 +238,13 @@ def _clause_line(run: Run) -> str:
     return f"    clause {run.clause.id} ({', '.join(run.clause.names)}){tested}"
 
 
-def merged(events: Sequence[Event], separate: bool = False) -> tuple[Event, ...]:
+def merged(events: Sequence[ProbeEvent], separate: bool = False) -> tuple[ProbeEvent, ...]:
     """Events whose places the kernel can keep as one, each with what was an event as a branch; `separate`: not those of
     different attach points. Of many places there are some events, for the kernel compares each new place with all that
     an event has.
     """
-    groups: list[list[Event]] = []
-    latest: dict[object, tuple[list[Event], int]] = {}
+    groups: list[list[ProbeEvent]] = []
+    latest: dict[object, tuple[list[ProbeEvent], int]] = {}
     for number, event in enumerate(_pieces(events)):
         first = event.places[0]
         types = tuple(fetch.type for fetch in first.fetches)
@@ -262,7 +262,7 @@ def merged(events: Sequence[Event], separate: bool = False) -> tuple[Event, ...]
         group.append(event)
         latest[key] = group, places
     return tuple(
-        Event(
+        ProbeEvent(
             f"e{number}",
             tuple(_in_branch(place, branch) for branch, event in enumerate(parts) for place in event.places),
             tuple(runs for event in parts for runs in event.branches),
@@ -275,14 +275,14 @@ def merged(events: Sequence[Event], separate: bool = False) -> tuple[Event, ...]
     )
 
 
-def count_returns(events: Sequence[Event]) -> bool:
+def count_returns(events: Sequence[ProbeEvent]) -> bool:
     """Whether the descriptors of these events see each return, once."""
     returning = [event for event in events if event.returns]
     spots = [place.site.spot for event in returning for place in event.places]
     return len(set(spots)) == len(spots) and not any(event.filter or event.hist for event in returning)
 
 
-def tallies(program: FtraceProgram, left_out: Collection[Spot]) -> Iterator[Event]:
+def tallies(program: FtraceProgram, left_out: Collection[Spot]) -> Iterator[ProbeEvent]:
     """The events that count returns, where the program's own do not, and then those that count calls: a call in between
     is not missed.
     """
@@ -293,15 +293,15 @@ def tallies(program: FtraceProgram, left_out: Collection[Spot]) -> Iterator[Even
         runs = (Run(probe.clause, Steps(()), probe.variants[0], ()),)
         for counts, sites in ((RETURNS, () if own else returns), (CALLS, calls)):
             for first in range(0, len(sites), MOST_PLACES):
-                places = tuple(Place(site, ()) for site in sites[first : first + MOST_PLACES])
-                yield Event(f"{counts[0]}{number}_{first}", places, (runs,), counts=counts)
+                places = tuple(ProbePlace(site, ()) for site in sites[first : first + MOST_PLACES])
+                yield ProbeEvent(f"{counts[0]}{number}_{first}", places, (runs,), counts=counts)
 
 
-def _in_branch(place: Place, branch: int) -> Place:
+def _in_branch(place: ProbePlace, branch: int) -> ProbePlace:
     return place if place.branch == branch else replace(place, branch=branch)
 
 
-def _pieces(events: Sequence[Event]) -> Iterator[Event]:
+def _pieces(events: Sequence[ProbeEvent]) -> Iterator[ProbeEvent]:
     """The events, those with many places in pieces; a hist trigger has one table for all places."""
     for event in events:
         if event.hist or len(event.places) <= MOST_PLACES:

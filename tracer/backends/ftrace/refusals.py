@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tracer.backends.ftrace.fetchargs import THREAD_NAME, Constant, Number, Text, ThreadName
 from tracer.backends.ftrace.fetchargs import Source as ValueSource
-from tracer.backends.ftrace.program import Event
+from tracer.backends.ftrace.program import ProbeEvent
 from tracer.errors import NOWHERE, Diagnostic, ProgramError, Source, Span, TracerError
-from tracer.kernel.uprobe_events.model import Undefinable
+from tracer.kernel.uprobe_events.events import Undefinable
 from tracer.lang.walk import attach_points
 from tracer.steps.walk import leaves
 
@@ -20,11 +20,11 @@ _PANIC_ON_WARN = "/proc/sys/kernel/panic_on_warn"
 
 def at_place(error: Undefinable, source: Source) -> ProgramError:
     """The error for what the kernel, or nobody, could define, under what it is for."""
-    assert isinstance(error.event, Event)
+    assert isinstance(error.event, ProbeEvent)
     return at_fetch(error, source, error.event, error.place.branch, error.fetch)
 
 
-def check_panic(events: Sequence[Event], source: Source) -> None:
+def check_panic(events: Sequence[ProbeEvent], source: Source) -> None:
     """Refuses strings if a long one could stop the machine (see `fetchargs`)."""
     try:
         panics = Path(_PANIC_ON_WARN).read_text().strip() == "1"
@@ -42,12 +42,12 @@ def check_panic(events: Sequence[Event], source: Source) -> None:
                 raise at_fetch(error, source, event, place.branch, number)
 
 
-def at_clause(error: TracerError, source: Source, event: Event, branch: int = 0) -> ProgramError:
+def at_clause(error: TracerError, source: Source, event: ProbeEvent, branch: int = 0) -> ProgramError:
     """The same failure, with the first clause of an event's branch as its place. The exit status stays."""
     return _at(error, source, attach_points(event.branches[branch][0].clause, source))
 
 
-def at_fetch(error: TracerError, source: Source, event: Event, branch: int, fetch: int | None) -> ProgramError:
+def at_fetch(error: TracerError, source: Source, event: ProbeEvent, branch: int, fetch: int | None) -> ProgramError:
     """The same failure, with what a fetch argument of the event is read for as its place; None if it is about none."""
     for run in event.branches[branch] if fetch is not None else ():
         for leaf, value in zip(leaves(run.steps), run.sources, strict=True):

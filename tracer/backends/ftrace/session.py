@@ -12,7 +12,7 @@ from tracer.backends.ftrace.clause_runs import ClauseRuns
 from tracer.backends.ftrace.counting.counters import CountedMaps
 from tracer.backends.ftrace.counting.explain import where_lines
 from tracer.backends.ftrace.counting.map_uses import needed_by_intervals
-from tracer.backends.ftrace.program import RETURNS, Event, FtraceProgram, tallies
+from tracer.backends.ftrace.program import RETURNS, FtraceProgram, ProbeEvent, tallies
 from tracer.backends.ftrace.read.attachment import LOOK_S, Attachment, open_events
 from tracer.backends.ftrace.read.descriptors import Descriptors
 from tracer.backends.ftrace.read.event_hits import EventHits
@@ -24,12 +24,11 @@ from tracer.kernel import perf
 from tracer.kernel.limits import raise_limits
 from tracer.kernel.trials.instructions import Stopped, where
 from tracer.kernel.uprobe_events.definitions import Definitions
-from tracer.kernel.uprobe_events.model import Undefinable
+from tracer.kernel.uprobe_events.events import Undefinable
 from tracer.kernel.workers.watcher import AT_ONCE_S
+from tracer.kinds.site import FileSite, Spot, Target
 from tracer.plan.points import alone_of, points
-from tracer.probes.site import FileSite, Spot, Target
-from tracer.results.events import Event as Happening
-from tracer.results.events import Loss
+from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 from tracer.steps.python.compile import compile_clause, made_later
 from tracer.steps.python.runtime import Compiled, Runtime
@@ -74,7 +73,7 @@ class FtraceSession:
         self._left_out: dict[Spot, FileSite] = {}
         self._nested: Nested | None = None
         self._waits: Waits | None = None
-        self._tallied: tuple[Event, ...] = ()
+        self._tallied: tuple[ProbeEvent, ...] = ()
         self._tallies: list[tuple[bool, int]] = []
         self._own_returns: list[int] = []
 
@@ -103,7 +102,7 @@ class FtraceSession:
             self.close()
             raise
 
-    def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Happening]:
+    def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Event]:
         """See `Session`. With `timeout_s` 0 it processes all that happened before the call, or up to `until_ns`."""
         attachment = self._attachment
         if attachment is None or self._clauses.exited:
@@ -163,7 +162,7 @@ class FtraceSession:
                 self._triggers.stop()
             self._maps.stop()
 
-    def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterable[Happening]:
+    def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterable[Event]:
         self._maps.finish()
         attachment = self._attachment
         if attachment is None or (reader := attachment.reader) is None or self._clauses.exited:
@@ -308,7 +307,7 @@ class FtraceSession:
         sites = [place.site for event in self._program.events for place in event.places]
         return len({site.spot for site in sites}) - len(refused)
 
-    def _define(self, definitions: Definitions, stop: Callable[[], bool]) -> list[Event]:
+    def _define(self, definitions: Definitions, stop: Callable[[], bool]) -> list[ProbeEvent]:
         """Defines the events, and sets the triggers of those that have some."""
         if any(event.hist for event in self._program.events):
             # Loaded where it is needed: most programs have no triggers, and each start would pay for it.
@@ -325,7 +324,7 @@ class FtraceSession:
             self._program = self._program.sampled(reason)
         return self._defined(definitions, stop)
 
-    def _defined(self, definitions: Definitions, stop: Callable[[], bool]) -> list[Event]:
+    def _defined(self, definitions: Definitions, stop: Callable[[], bool]) -> list[ProbeEvent]:
         """The events as they are in the kernel, which before Linux 5.4 are one for each place."""
         check_panic(self._program.events, self._typed.source)
         events = [*self._program.events, *self._tallied]
@@ -334,7 +333,7 @@ class FtraceSession:
         definitions.define(events, stop)
         return events
 
-    def _take(self, definitions: Definitions, attachment: Attachment, events: Sequence[Event]) -> None:
+    def _take(self, definitions: Definitions, attachment: Attachment, events: Sequence[ProbeEvent]) -> None:
         """Lets what the events count go into the maps, and what they sample to the clauses."""
         if self._around.places is not None:
             self._runtime.place = self._around.places.place
@@ -374,7 +373,7 @@ class FtraceSession:
                 decoders[format.id] = strings.decoder(beside, format, proper)
         attachment.read(decoders, self._around.unwinder, upkeep)
 
-    def _unless_gone(self, event: Event, branch: int, number: int) -> Compiled:
+    def _unless_gone(self, event: ProbeEvent, branch: int, number: int) -> Compiled:
         """A clause of an event; where others share the event it may end before them (`detach_point`)."""
         run = event.branches[branch][number]
         make = partial(compile_clause, self._typed, run.clause, run.steps, run.variant, self._runtime)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tracer.lang.typed import Program
     from tracer.render.notices import Consumer
     from tracer.render.renderer import Effects
-    from tracer.render.values import Symbolizer
+    from tracer.render.value_text import Symbolizer
     from tracer.tracing.loop import Controls
 
 

@@ -14,12 +14,12 @@ from tracer.errors import UsageError
 from tracer.render.renderer import Effects, Renderer, Sink
 from tracer.render.stacks import LINES, document_of
 from tracer.render.stacks.collect import is_of_stacks
-from tracer.render.stacks.model import Page, Profile
+from tracer.render.stacks.profiles import Page, Profile
 from tracer.render.stacks.renderer import DocumentRenderer, FoldedRenderer
 
 if TYPE_CHECKING:
     from tracer.lang.typed import Program
-    from tracer.render.values import Symbolizer
+    from tracer.render.value_text import Symbolizer
     from tracer.tracing.loop import Controls
 
 _TWO = "--diff compares two maps of stacks, or two files"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import ctypes
 
     from tracer.kernel.workers.spawn import Worker
-    from tracer.probes.site import FileSite
+    from tracer.kinds.site import FileSite
 
 ASSUMED_NS = 1000.0
 """Where nothing can be measured: no PMU of uprobes (before Linux 4.17), no x86-64."""

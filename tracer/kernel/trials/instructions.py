@@ -17,11 +17,11 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from tracer.probes.site import in_files
+from tracer.kinds.site import in_files
 
 if TYPE_CHECKING:
+    from tracer.kinds.site import FileSite, Spot
     from tracer.lang.typed import Clause
-    from tracer.probes.site import FileSite, Spot
 
 NOT_PROBED = (errno.EOPNOTSUPP, 524, errno.ENOEXEC)
 """What the kernel answers: 524 is its own ENOTSUPP; ENOEXEC where it cannot decode the instruction."""

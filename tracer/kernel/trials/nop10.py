@@ -20,7 +20,7 @@ if __name__ == "__main__":  # run by its path, isolated
 
 from tracer.dataclass import replace
 from tracer.kernel.trials.red_zone import has_trampolines
-from tracer.probes.site import FileSite, Site
+from tracer.kinds.site import FileSite, Site
 from tracer.resolve.safety.opcodes import NOP10
 
 _PATIENCE_S = 10.0

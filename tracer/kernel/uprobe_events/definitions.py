@@ -14,15 +14,15 @@ from tracer.kernel.tracefs import LONGEST_LINE, Refused, Tracefs, find
 from tracer.kernel.trials.instructions import Stopped
 from tracer.kernel.uprobe_events import owner
 from tracer.kernel.uprobe_events.cleanup import sweep
+from tracer.kernel.uprobe_events.events import MOST_FETCHES, ProbePlace, Undefinable, UprobeEvent
 from tracer.kernel.uprobe_events.format import EventFormat, parse_format
-from tracer.kernel.uprobe_events.model import MOST_FETCHES, Event, Place, Undefinable
 from tracer.kernel.workers.watcher import Watcher
 from tracer.resolve.files.identity import open_verified, verify
 
 _PATIENCE_S = 2.0
 _BATCH = 512
 
-_E = TypeVar("_E", bound=Event)
+_E = TypeVar("_E", bound=UprobeEvent)
 
 
 class Definitions:
@@ -58,7 +58,7 @@ class Definitions:
         """The session's group."""
         return self._owner.group
 
-    def define(self, events: Sequence[Event], stop: Callable[[], bool] = lambda: False) -> None:
+    def define(self, events: Sequence[UprobeEvent], stop: Callable[[], bool] = lambda: False) -> None:
         """Defines all, each with one place where there cannot be several (`takes_several`).
 
         Raises `TracerError`, `Undefinable` where it is about a place, and `Stopped` once `stop` says so.
@@ -78,7 +78,7 @@ class Definitions:
                 self._drop(event.name)
         return defined
 
-    def without(self, event: _E, refused: Collection[Place]) -> _E | None:
+    def without(self, event: _E, refused: Collection[ProbePlace]) -> _E | None:
         """Defines an event anew, without some places, where it has any of them; None where it has no other. Raises
         `TracerError`.
         """
@@ -93,7 +93,7 @@ class Definitions:
         return fresh
 
     @contextmanager
-    def trial(self, event: Event, places: Sequence[Place]) -> Iterator[int]:
+    def trial(self, event: UprobeEvent, places: Sequence[ProbePlace]) -> Iterator[int]:
         """The number of an event that has some of another's places, and is gone afterwards. Raises `TracerError`."""
         part = replace(event, name="trial", places=tuple(places))
         self._define_events([part])
@@ -109,7 +109,7 @@ class Definitions:
                 self._defined.remove(name)
                 self._placed = [each for each in self._placed if each.rpartition(" ")[2] != name]
 
-    def _define_events(self, events: Sequence[Event], stop: Callable[[], bool] = lambda: False) -> None:
+    def _define_events(self, events: Sequence[UprobeEvent], stop: Callable[[], bool] = lambda: False) -> None:
         # The kernel looks for the event of a definition from the first place on that it has: so the first ones first.
         # What remains grows with the square: it compares each new place with all definitions there are, whosever
         # (validate_ref_ctr_offset), some 13 ns each on 6.18, so 10,000 places take 0.5 s and 40,000 more than 10 s.
@@ -125,7 +125,7 @@ class Definitions:
                     raise Stopped
                 self._define_batch(event, first)
 
-    def _define_batch(self, event: Event, first: int) -> None:
+    def _define_batch(self, event: UprobeEvent, first: int) -> None:
         """Some places by one write; where the kernel refuses one of them, the rest one by one, to learn which."""
         places = event.places[first : first + _BATCH]
         lines = [line for place in places if (line := self._line(event, place)) is not None]
@@ -148,14 +148,14 @@ class Definitions:
                 raise Undefinable(error, event, places[0]) from None
         self._define_alone(event, places)
 
-    def _define_alone(self, event: Event, places: Sequence[Place]) -> None:
+    def _define_alone(self, event: UprobeEvent, places: Sequence[ProbePlace]) -> None:
         for place in places:
             try:
                 self._define(event, place)
             except TracerError as error:
                 raise Undefinable(error, event, place, error.fetch if isinstance(error, Refused) else None) from None
 
-    def _line(self, event: Event, place: Place) -> str | None:
+    def _line(self, event: UprobeEvent, place: ProbePlace) -> str | None:
         """The definition of a place under its file's name; None where it cannot be said so."""
         path = place.file.path
         if path not in self._can_stand:
@@ -184,7 +184,7 @@ class Definitions:
             return "set_event_pid or set_event_notrace_pid of tracefs hides processes from hist triggers"
         return None
 
-    def set_trigger(self, event: Event, line: str, action: str) -> None:
+    def set_trigger(self, event: UprobeEvent, line: str, action: str) -> None:
         """Sets a hist trigger: `line` as it is undone, `action` as it is set. Raises `TracerError`."""
         if self._unused is None:
             raise TracerError("the lock on uprobe_events cannot be taken")
@@ -192,15 +192,15 @@ class Definitions:
         self._triggers.append((event.name, f"!{line}"))
         self.alter_trigger(event, action)
 
-    def alter_trigger(self, event: Event, action: str) -> None:
+    def alter_trigger(self, event: UprobeEvent, action: str) -> None:
         """Pauses or continues a trigger. Raises `TracerError`."""
         self._tracefs.trigger(self.group, event.name, action, self.watcher.append)
 
-    def hist(self, event: Event) -> str:
+    def hist(self, event: UprobeEvent) -> str:
         """The tables of an event's triggers. Raises `TracerError`."""
         return self._tracefs.hist(self.group, event.name)
 
-    def remove_triggers(self, event: Event | None = None) -> None:
+    def remove_triggers(self, event: UprobeEvent | None = None) -> None:
         """Removes all triggers, or those of one event, newest first. An event that keeps one is not removed either."""
         tried = [each for each in self._triggers[::-1] if event is None or each[0] == event.name]
         for name, line in tried:
@@ -214,7 +214,7 @@ class Definitions:
             os.close(self._unused)
             self._unused = None
 
-    def format(self, event: Event) -> EventFormat:
+    def format(self, event: UprobeEvent) -> EventFormat:
         """The layout of a defined event."""
         if event.name not in self._formats:
             self._formats[event.name] = parse_format(
@@ -276,7 +276,7 @@ class Definitions:
         except TracerError:
             return False
 
-    def _define(self, event: Event, place: Place) -> None:
+    def _define(self, event: UprobeEvent, place: ProbePlace) -> None:
         site = place.file
         what = f"{site.path}:0x{site.offset:x}"
         if (wanted := len(event.fetches(place))) > MOST_FETCHES:

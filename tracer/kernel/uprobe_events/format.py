@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.kernel.uprobe_events.model import Fetch
+from tracer.kernel.uprobe_events.events import Fetch
 
 _REPORT = "--backend bcc reads none; please report it with what -v adds"
 

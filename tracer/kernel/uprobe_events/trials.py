@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from tracer.kernel import perf
 from tracer.kernel.trials.instructions import NOT_PROBED, Stopped, codes_of, kind_of, parts
 from tracer.kernel.uprobe_events.definitions import Definitions
-from tracer.kernel.uprobe_events.model import Event, Place
+from tracer.kernel.uprobe_events.events import ProbePlace, UprobeEvent
 
 
 class Trials:
@@ -22,7 +22,7 @@ class Trials:
         self._stop = stop
         self._kinds: dict[bytes, bool] = {b"": True}
 
-    def refused_by_kind(self, event: Event) -> list[Place]:
+    def refused_by_kind(self, event: UprobeEvent) -> list[ProbePlace]:
         """Places of an event whose kind of instruction the kernel does not probe. Raises `TracerError`, `OSError`."""
         refused = []
         for place, code in zip(event.places, codes_of([place.file for place in event.places]), strict=True):
@@ -33,9 +33,9 @@ class Trials:
                 refused.append(place)
         return refused
 
-    def refused(self, event: Event) -> list[Place]:
+    def refused(self, event: UprobeEvent) -> list[ProbePlace]:
         """All places of an event that the kernel does not probe. Raises `TracerError`, `OSError`."""
-        refused: list[Place] = []
+        refused: list[ProbePlace] = []
         untried = [list(event.places)]
         while untried:
             part = untried.pop()
@@ -47,7 +47,7 @@ class Trials:
                 refused += part
         return refused
 
-    def _takes(self, event: Event, places: Sequence[Place]) -> bool:
+    def _takes(self, event: UprobeEvent, places: Sequence[ProbePlace]) -> bool:
         if self._stop():
             raise Stopped
         watcher = self._definitions.watcher

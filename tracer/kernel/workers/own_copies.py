@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from tracer.errors import TracerError
 from tracer.host.maps import mappings
 from tracer.host.memory import open_memory, read, write
-from tracer.probes.arch import EM_AARCH64
+from tracer.kinds.arch import EM_AARCH64
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.safety.opcodes import LONGEST, is_breakpoint
 from tracer.resolve.sites.in_memory import own_copies

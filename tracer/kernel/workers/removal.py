@@ -27,7 +27,7 @@ from tracer.host.stat import directory, pids
 from tracer.opening import opened
 
 if TYPE_CHECKING:
-    from tracer.probes.site import FileSite
+    from tracer.kinds.site import FileSite
 
 _PATIENCE_S = 3.0
 _LOOK_S = 1.0

@@ -21,7 +21,7 @@ from tracer.dataclass import NamedTuple
 PATIENCE_S = 3.0
 
 
-class Place(NamedTuple):
+class ProcessPlace(NamedTuple):
     """A process, and a place of a file in it: the file's device and inode, the offset, that of its semaphore (0: none),
     and whether it is the function's return.
     """
@@ -35,14 +35,14 @@ class Place(NamedTuple):
     returns: bool
 
 
-def set_again(places: Iterable[Place]) -> bool:
+def set_again(places: Iterable[ProcessPlace]) -> bool:
     """Whether the kernel has looked at each place anew. False where it does not, or takes too long."""
     from tracer.kernel.workers.spawn import agrees
 
     return agrees(__file__, json.dumps([list(each) for each in places]), PATIENCE_S)
 
 
-def _set(place: Place) -> bool:
+def _set(place: ProcessPlace) -> bool:
     from tracer.kernel import perf
     from tracer.opening import opened
 
@@ -68,5 +68,5 @@ def _set(place: Place) -> bool:
 
 if __name__ == "__main__":
     os.closerange(3, 1 << 16)
-    done = [_set(Place(*each)) for each in json.loads(sys.stdin.readline())]
+    done = [_set(ProcessPlace(*each)) for each in json.loads(sys.stdin.readline())]
     os.write(1, b"true\n" if all(done) else b"false\n")

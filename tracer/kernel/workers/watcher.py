@@ -39,7 +39,7 @@ from tracer.host.polling import reaped
 from tracer.host.stat import facts_of
 from tracer.kernel.syscall import Call
 from tracer.kernel.workers.messages import MOST_DESCRIPTORS, append, has_come, last_words, receive, rows_of, send
-from tracer.probes.site import FileSite
+from tracer.kinds.site import FileSite
 
 _LEFT = "the process that removes the probes {}: tracer removed them itself"
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tracer.lang.aggregations.aggregation import BUCKETS, Aggregation, Buckets, Row, copied
 from tracer.lang.aggregations.buckets import linear_bounds, linear_bucket, linear_count, log2_bounds, log2_bucket
-from tracer.lang.aggregations.model import BUCKETS, Aggregation, Buckets, Row, copied
-from tracer.lang.constructs import Argument, Call
+from tracer.lang.constructs import Call, Parameter
 from tracer.lang.fixed_width import quotient
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import INT64, operations
@@ -99,7 +99,7 @@ _STEPS = Buckets(
 
 
 def _histogram(
-    name: str, call: str, arguments: tuple[Argument, ...], help: str, example: str,
+    name: str, call: str, arguments: tuple[Parameter, ...], help: str, example: str,
     parameters: Callable[[Call], tuple[int, ...] | None], buckets: Buckets, optional: int = 0,
 ) -> Aggregation:
     def update(decl: MapDecl, inner: dict[int, int] | None, value: int) -> dict[int, int]:
@@ -120,14 +120,14 @@ def _histogram(
 AGGREGATIONS = (
     _histogram(
         "hist", "hist(n[, bits])",
-        (Argument("integer", "the argument of hist()"), Argument("constant", "the second argument of hist()")),
+        (Parameter("integer", "the argument of hist()"), Parameter("constant", "the second argument of hist()")),
         "histogram of n by powers of two", "@ = hist(arg0);", _hist, _POWERS, optional=1,
     ),
     _histogram(
         "lhist", "lhist(n, low, high, step)",
         (
-            Argument("integer", "the argument of lhist()"),
-            *(Argument("constant", f"the {word} of lhist()") for word in ("low end", "high end", "step")),
+            Parameter("integer", "the argument of lhist()"),
+            *(Parameter("constant", f"the {word} of lhist()") for word in ("low end", "high end", "step")),
         ),
         "histogram of n in steps of equal width", "@ = lhist(arg0, 0, 100, 10);", _lhist, _STEPS,
     ),

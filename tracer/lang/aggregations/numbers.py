@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tracer.lang.aggregations.model import (
+from tracer.lang.aggregations.aggregation import (
     COUNT,
     GREATEST,
     LEAST,
@@ -17,7 +17,7 @@ from tracer.lang.aggregations.model import (
     Kept,
     is_signed,
 )
-from tracer.lang.constructs import Argument
+from tracer.lang.constructs import Parameter
 from tracer.lang.fixed_width import quotient, wrap_int
 from tracer.lang.typed import MapDecl
 
@@ -31,7 +31,7 @@ def _divided(decl: MapDecl, value: int, div: int) -> int:
 
 
 def _of_numbers(name: str, help: str, kept: Kept, **says: Any) -> Aggregation:
-    arguments = (Argument("integer", f"the argument of {name}()"),)
+    arguments = (Parameter("integer", f"the argument of {name}()"),)
     return Aggregation(
         name, "aggregation", f"{name}(n)", arguments, None, help, f"@ = {name}(arg0);", "type of n",
         kept=kept, **says,

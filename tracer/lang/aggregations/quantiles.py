@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from tracer.lang.aggregations.aggregation import PEAKS, Aggregation, Buckets, copied, is_signed
 from tracer.lang.aggregations.buckets import quantile_bounds, quantile_bucket, quantile_count
-from tracer.lang.aggregations.model import PEAKS, Aggregation, Buckets, copied, is_signed
-from tracer.lang.constructs import Argument, Call
+from tracer.lang.constructs import Call, Parameter
 from tracer.lang.fixed_width import quotient
 from tracer.lang.typed import MapDecl
 
@@ -118,8 +118,8 @@ AGGREGATIONS = (
     Aggregation(
         "quantiles", "aggregation", 'quantiles(n[, percentage, ...][, "1/16"])',
         (
-            Argument("integer", "the argument of quantiles()"),
-            Argument("percentage", "a percentage of quantiles()"),
+            Parameter("integer", "the argument of quantiles()"),
+            Parameter("percentage", "a percentage of quantiles()"),
         ),
         None, "how many n, their quantiles (50, 90, 99 and 99.9 % where none are named) and the greatest; within 1/64",
         "@ = quantiles(arg0);", "set of quantiles", 1, variadic=True, ours=True,

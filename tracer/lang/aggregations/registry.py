@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tracer.lang.registry import Registry
 
 if TYPE_CHECKING:
-    from tracer.lang.aggregations.model import Aggregation, Buckets, Kept
+    from tracer.lang.aggregations.aggregation import Aggregation, Buckets, Kept
     from tracer.lang.typed import MapDecl
 
 _MODULES = ("numbers", "histograms", "quantiles", "series")
@@ -18,7 +18,7 @@ AGGREGATIONS: Final[Registry[Aggregation]] = Registry(*SOURCES)
 def kept_of(decl: MapDecl) -> Kept:
     """The way in which the keys of a map are kept, and what a hit does to one."""
     if decl.kind == "scalar":
-        from tracer.lang.aggregations.model import PLAIN
+        from tracer.lang.aggregations.aggregation import PLAIN
 
         return PLAIN
     return AGGREGATIONS[decl.kind].kept

@@ -7,8 +7,8 @@ from typing import Any
 
 from tracer.dataclass import NamedTuple
 from tracer.host.clock import boot_time_ns
-from tracer.lang.aggregations.model import SERIES, Aggregation, Series, is_signed
-from tracer.lang.constructs import Argument, Call
+from tracer.lang.aggregations.aggregation import SERIES, Aggregation, Series, is_signed
+from tracer.lang.constructs import Call, Parameter
 from tracer.lang.fixed_width import quotient, wrap_int
 from tracer.lang.typed import MapDecl
 
@@ -127,10 +127,10 @@ AGGREGATIONS = (
     Aggregation(
         "tseries", "aggregation", 'tseries(n, interval, count[, "avg|max|min|sum"])',
         (
-            Argument("integer", "the argument of tseries()"),
-            Argument("constant", "the interval of tseries()"),
-            Argument("constant", "the number of intervals of tseries()"),
-            Argument("text", "the last argument of tseries()"),
+            Parameter("integer", "the argument of tseries()"),
+            Parameter("constant", "the interval of tseries()"),
+            Parameter("constant", "the number of intervals of tseries()"),
+            Parameter("text", "the last argument of tseries()"),
         ),
         None, "the last n of each interval, or the avg, max, min or sum of all of them, for the newest intervals",
         "@ = tseries(arg0, 1s, 20);", "time series", 1,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.lang import typed
-from tracer.lang.constructs import Argument, Call, Function
+from tracer.lang.constructs import BuiltinFunction, Call, Parameter
 from tracer.lang.fold import cast
 from tracer.lang.types import UINT8
 
@@ -18,8 +18,8 @@ def _exit(call: Call) -> typed.Stmt:
 
 
 FUNCTIONS = (
-    Function(
-        "exit", "statement", "exit([code])", (Argument("integer", "the status of exit()"),), None,
+    BuiltinFunction(
+        "exit", "statement", "exit([code])", (Parameter("integer", "the status of exit()"),), None,
         "ends tracing with an exit status", "exit();", optional=1, rule=_exit,
     ),
 )  # fmt: skip

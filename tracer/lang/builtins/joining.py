@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.lang import typed
-from tracer.lang.constructs import Argument, Call, Function
+from tracer.lang.constructs import BuiltinFunction, Call, Parameter
 from tracer.lang.fold import constant, convert
 from tracer.lang.types import BOOL, UINT64, IntType, StringType
 from tracer.lang.types.combine import a_type
@@ -50,9 +50,9 @@ def _join(call: Call) -> tuple[typed.Stmt, ...] | None:
 
 
 FUNCTIONS = (
-    Function(
+    BuiltinFunction(
         "join", "statement", "join(array[, separator])",
-        (Argument("value"), Argument("text", "the separator of join()")), None,
+        (Parameter("value"), Parameter("text", "the separator of join()")), None,
         f"prints the first {MOST} strings that an array of pointers points to, up to a null pointer",
         'join(arg1, ",");', optional=1, rule=_join,
     ),

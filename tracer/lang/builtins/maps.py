@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.lang import features, typed
-from tracer.lang.constructs import Argument, Call, Function, Lowering, V
+from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V
 from tracer.lang.types import BOOL, INT64, UINT64, StackType, StringType, operations
 from tracer.lang.types.combine import a_type
 
@@ -44,41 +44,42 @@ def _find(call: Call) -> typed.Expr | None:
 
 
 FUNCTIONS = (
-    Function(
-        "clear", "statement", "clear(@map)", (Argument("map"),), None, "removes all keys of a map", "clear(@x);",
+    BuiltinFunction(
+        "clear", "statement", "clear(@map)", (Parameter("map"),), None, "removes all keys of a map", "clear(@x);",
         rule=lambda call: typed.Clear(call.span, *call.args),
     ),
-    Function(
-        "zero", "statement", "zero(@map)", (Argument("map"),), None, "makes all values of a map 0 or empty",
+    BuiltinFunction(
+        "zero", "statement", "zero(@map)", (Parameter("map"),), None, "makes all values of a map 0 or empty",
         "zero(@x);",
         rule=lambda call: typed.Zero(call.span, *call.args),
     ),
-    Function(
-        "delete", "value", "delete(@map, key)", (Argument("element"), Argument("key")), BOOL,
+    BuiltinFunction(
+        "delete", "value", "delete(@map, key)", (Parameter("element"), Parameter("key")), BOOL,
         "removes one key of a map; whether it was there", "delete(@start, tid);",
         optional=1, acts=True, rule=lambda call: typed.Deleted(BOOL, call.span, *call.args[0]),
         lower=lambda ctx, node: ctx.map_delete(node.map, node.key, node.span), node=typed.Deleted,
     ),
-    Function(
+    BuiltinFunction(
         "find", "value", "find(@map, key, $x)",
-        (Argument("map of values"), Argument("key"), Argument("variable")), BOOL,
+        (Parameter("map of values"), Parameter("key"), Parameter("variable")), BOOL,
         "whether a map holds a key; if so, $x becomes its value",
         "let $v; if (find(@start, tid, $v)) { print(nsecs - $v); }",
         acts=True, rule=_find,
         lower=lambda ctx, node: ctx.map_find(node.map, node.key, node.slot, node.span),
         node=typed.Find,
     ),
-    Function(
-        "len", "value", "len(@map) or len(stack)", (Argument("map or value"),), INT64,
+    BuiltinFunction(
+        "len", "value", "len(@map) or len(stack)", (Parameter("map or value"),), INT64,
         "number of keys of a map, or of frames of a stack", "print(len(@x));",
         rule=_len, lower=_length, node=typed.MapLen,
     ),
-    Function(
-        "stack_len", "value", "stack_len(stack)", (Argument("value"),), INT64, "the same of a stack",
+    BuiltinFunction(
+        "stack_len", "value", "stack_len(stack)", (Parameter("value"),), INT64, "the same of a stack",
         "print(stack_len(ustack));", rule=_len, lower=_length,
     ),
-    Function(
-        "has_key", "value", "has_key(@map, key)", (Argument("map"), Argument("key")), BOOL, "whether a map holds a key",
+    BuiltinFunction(
+        "has_key", "value", "has_key(@map, key)", (Parameter("map"), Parameter("key")), BOOL,
+        "whether a map holds a key",
         "if (has_key(@start, tid)) { @ = count(); }", rule=lambda call: typed.HasKey(BOOL, call.span, *call.args),
         lower=lambda ctx, node: ctx.map_has(node.map, node.key, node.span), node=typed.HasKey,
     ),

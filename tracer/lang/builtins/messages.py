@@ -6,7 +6,7 @@ from tracer.lang import typed
 from tracer.lang.builtins import formats
 from tracer.lang.builtins.control import exit_with
 from tracer.lang.builtins.printing import formatted, formatting
-from tracer.lang.constructs import Argument, Call, Function
+from tracer.lang.constructs import BuiltinFunction, Call, Parameter
 from tracer.lang.fold import written
 from tracer.lang.types import BOOL, UINT8
 
@@ -49,7 +49,7 @@ def _fail(call: Call) -> None:
     call.error(message + text[end:], call.span)
 
 
-def _of(name: typed.OutputKind, help: str, example: str) -> Function:
+def _of(name: typed.OutputKind, help: str, example: str) -> BuiltinFunction:
     return formatting(name, help, example, lambda call: formatted(call, _output(call, name)))
 
 
@@ -61,14 +61,17 @@ FUNCTIONS = (
         "fail", "refuses the program with a message, where it is not left out by `if comptime`", 'fail("not here");',
         _fail,
     ),
-    Function(
+    BuiltinFunction(
         "static_assert", "statement", "static_assert(condition, message)",
-        (Argument("constant", "the condition of static_assert()"), Argument("text", "the message of static_assert()")),
+        (
+            Parameter("constant", "the condition of static_assert()"),
+            Parameter("text", "the message of static_assert()"),
+        ),
         None, "refuses the program where a constant is 0", 'static_assert(1 + 1 == 2, "strange");', rule=_static_assert,
     ),
-    Function(
+    BuiltinFunction(
         "assert", "statement", "assert(condition, message)",
-        (Argument("integer", "the condition of assert()"), Argument("string", "the message of assert()")), None,
+        (Parameter("integer", "the condition of assert()"), Parameter("string", "the message of assert()")), None,
         "ends the trace with status 1 and a message where a condition does not hold", 'assert(arg0 > 0, "no size");',
         rule=_assert,
     ),

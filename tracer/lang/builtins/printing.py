@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tracer.lang import typed
 from tracer.lang.builtins import formats
-from tracer.lang.constructs import Argument, Call, Function
+from tracer.lang.constructs import BuiltinFunction, Call, Parameter
 from tracer.lang.types import IntType, PointerType
 from tracer.lang.types.combine import a_type
 
@@ -88,10 +88,11 @@ def _print(call: Call) -> typed.Stmt | None:
     return typed.PrintMap(call.span, shown, top, div)
 
 
-def formatting(name: str, help: str, example: str, rule: Callable[[Call], typed.Stmt | None]) -> Function:
+def formatting(name: str, help: str, example: str, rule: Callable[[Call], typed.Stmt | None]) -> BuiltinFunction:
     """A function of a format and values to show."""
-    return Function(
-        name, "statement", f"{name}(format, …)", (Argument("text", f"the format of {name}()"), Argument("shown")), None,
+    return BuiltinFunction(
+        name, "statement", f"{name}(format, …)", (Parameter("text", f"the format of {name}()"), Parameter("shown")),
+        None,
         help, example, optional=1, variadic=True, partial=True, rule=rule,
     )  # fmt: skip
 
@@ -105,9 +106,10 @@ FUNCTIONS = (
         "system", "runs a command in a shell when the hit is shown, and prints what it prints; needs --unsafe",
         'system("ps -p %d", pid);', _system,
     ),
-    Function(
+    BuiltinFunction(
         "print", "statement", "print(value) or print(@map[, top[, div]])",
-        (Argument("map or shown"), *(Argument("constant", f"the {word} of print()") for word in ("top", "div"))), None,
+        (Parameter("map or shown"), *(Parameter("constant", f"the {word} of print()") for word in ("top", "div"))),
+        None,
         "prints a value or a map", "print(@x, 10);", optional=2, rule=_print,
     ),
 )  # fmt: skip

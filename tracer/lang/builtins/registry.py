@@ -10,7 +10,7 @@ from tracer.lang.aggregations import registry as aggregations
 from tracer.lang.registry import Registry
 
 if TYPE_CHECKING:
-    from tracer.lang.constructs import Function, Value
+    from tracer.lang.constructs import BuiltinFunction, Value
 
 
 def _families(attribute: str, *names: str) -> tuple[tuple[str, str], ...]:
@@ -20,7 +20,7 @@ def _families(attribute: str, *names: str) -> tuple[tuple[str, str], ...]:
 VALUES: Final[Registry[Value]] = Registry(*_families("VALUES", "hit.process", "hit.time", "hit.probe", "hit.stacks"))
 """Built-in values but `arg0`, `arg1`, …, which are counted by the site."""
 
-FUNCTIONS: Final[Registry[Function]] = Registry(
+FUNCTIONS: Final[Registry[BuiltinFunction]] = Registry(
     *_families("FUNCTIONS", "control"),
     *aggregations.SOURCES,
     *_families(
@@ -32,7 +32,7 @@ FUNCTIONS: Final[Registry[Function]] = Registry(
 """All functions, by each of their names."""
 
 
-def built_in_of(node: typed.Expr) -> Value | Function:
+def built_in_of(node: typed.Expr) -> Value | BuiltinFunction:
     """The object of a node of a built-in value or function."""
     match node:
         case typed.Builtin(name=name):
@@ -43,7 +43,7 @@ def built_in_of(node: typed.Expr) -> Value | Function:
 
 
 @cache
-def _nodes() -> dict[type[typed.Expr], Value | Function]:
+def _nodes() -> dict[type[typed.Expr], Value | BuiltinFunction]:
     """The first object of each class of nodes: those of one class say the same."""
-    objects: tuple[Value | Function, ...] = (*VALUES.values(), *FUNCTIONS.values())
+    objects: tuple[Value | BuiltinFunction, ...] = (*VALUES.values(), *FUNCTIONS.values())
     return {each.node: each for each in reversed(objects) if each.node is not None and each.lower is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracer.errors import Fault, Span
 from tracer.lang import typed
 from tracer.lang.config import told
-from tracer.lang.constructs import Argument, Call, Function
+from tracer.lang.constructs import BuiltinFunction, Call, Parameter
 from tracer.lang.fold import literal, string
 from tracer.lang.syntax.lexer import number
 from tracer.lang.types import BOOL, TupleType
@@ -60,16 +60,16 @@ def _config(call: Call) -> typed.Expr:
 
 
 FUNCTIONS = (
-    Function(
+    BuiltinFunction(
         "getopt", "value", "getopt(name, [default, [description]])",
         (
-            Argument("text", "the name of getopt()"), Argument("shown", "the default of getopt()"),
-            Argument("text", "the description of getopt()"),
+            Parameter("text", "the name of getopt()"), Parameter("shown", "the default of getopt()"),
+            Parameter("text", "the description of getopt()"),
         ),
         None, "the argument --name=VALUE of the program, behind --, in the type of its default; without one a bool",
         'print(getopt("limit", 10));', "bool, int64 or string", optional=2, rule=_getopt,
     ),
-    Function(
+    BuiltinFunction(
         "config", "value", "config()", (), None, "the settings, a record", "print(config().max_strlen);", "record",
         rule=_config,
     ),

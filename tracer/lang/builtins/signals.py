@@ -6,7 +6,7 @@ import signal as numbers
 
 from tracer.lang import features, typed
 from tracer.lang.builtins.printing import allowed
-from tracer.lang.constructs import Argument, Call, Function, Lowering, V
+from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V
 from tracer.lang.fold import constant, convert
 from tracer.lang.types import BOOL, INT64, IntType, StringType
 from tracer.lang.types.combine import a_type
@@ -74,9 +74,9 @@ def _lower(ctx: Lowering[V], call: typed.Call) -> V:
     return ctx.signal(ctx.value(call.args[0]), call.name == "signal_thread")
 
 
-def _of(name: str, whom: str) -> Function:
-    return Function(
-        name, "statement", f"{name}(signal)", (Argument("value"),), None,
+def _of(name: str, whom: str) -> BuiltinFunction:
+    return BuiltinFunction(
+        name, "statement", f"{name}(signal)", (Parameter("value"),), None,
         f"sends {whom} a signal, by name or number, at the moment of the hit; needs --unsafe",
         f'if (arg0 > 4096) {{ {name}("STOP"); }}', place="probe", rule=_sends, lower=_lower,
         needs=features.SIGNAL,

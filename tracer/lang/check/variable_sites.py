@@ -11,12 +11,12 @@ from collections.abc import Hashable, Iterator
 
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Span
+from tracer.kinds.registry import kind_of
+from tracer.kinds.site import FileSite, in_files
 from tracer.lang.scope.context import Unit
 from tracer.lang.syntax import ast
 from tracer.lang.types.outside import INSIDE, Local, Outside
 from tracer.lang.walk import walk
-from tracer.probes.registry import kind_of
-from tracer.probes.site import FileSite, in_files
 
 _WORDS = ("vars", "args")
 Asked = dict[tuple[str, str], Span]

@@ -57,9 +57,9 @@ def _by_name(macros: Sequence[ast.Macro], found: list[Diagnostic]) -> dict[str, 
 
 
 def _functions(
-    functions: Sequence[ast.Function], macros: Mapping[str, object], found: list[Diagnostic]
-) -> dict[str, ast.Function]:
-    named: dict[str, ast.Function] = {}
+    functions: Sequence[ast.FunctionDefinition], macros: Mapping[str, object], found: list[Diagnostic]
+) -> dict[str, ast.FunctionDefinition]:
+    named: dict[str, ast.FunctionDefinition] = {}
     for function in functions:
         name = function.name
         known = "macro" if name in macros else "function"
@@ -80,7 +80,7 @@ class _Expander:
         self,
         program: ast.Program,
         macros: Mapping[str, list[ast.Macro]],
-        functions: Mapping[str, ast.Function],
+        functions: Mapping[str, ast.FunctionDefinition],
         found: list[Diagnostic],
     ) -> None:
         self.source = program.source
@@ -148,8 +148,8 @@ class _Expander:
         """Makes for each function without calls a clause that asks for the size of one: it is checked, and does
         nothing.
         """
+        from tracer.kinds.timers import BEGIN
         from tracer.lang.macros.functions import block_of
-        from tracer.probes.timers import BEGIN
 
         for name, function in self.functions.items():
             if name not in self.called:

@@ -20,7 +20,7 @@ _INTEGER = re.compile(r"u?int(8|16|32|64)")
 
 
 def block_of(
-    function: ast.Function, args: Sequence[ast.Expr | None], number: int, node: ast.Expr | None = None
+    function: ast.FunctionDefinition, args: Sequence[ast.Expr | None], number: int, node: ast.Expr | None = None
 ) -> ast.BlockExpr:
     """The block for one call. `number` tells its variables from those of other calls; an argument of None is empty."""
     body = _Body(function, number)
@@ -32,7 +32,7 @@ def block_of(
     return block if node is None else replace(block, span=node.span)
 
 
-def is_void(function: ast.Function) -> bool:
+def is_void(function: ast.FunctionDefinition) -> bool:
     """Whether a call has no value."""
     return function.result.name == "void" and not function.result.suffixes
 
@@ -40,7 +40,7 @@ def is_void(function: ast.Function) -> bool:
 class _Body:
     """The body of a function at one call."""
 
-    def __init__(self, function: ast.Function, number: int) -> None:
+    def __init__(self, function: ast.FunctionDefinition, number: int) -> None:
         self.function = function
         self.number = number
         self.result = self._made("result")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tracer.kinds.site import in_files
 from tracer.lang import typed
 from tracer.lang.printing.tree import INDENT, Form, Tree, quoted
 from tracer.lang.types import TimestampType, Type
 from tracer.lang.walk import children
-from tracer.probes.site import in_files
 
 
 def print_typed(program: typed.Program) -> str:

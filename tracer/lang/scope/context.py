@@ -8,6 +8,9 @@ from contextlib import contextmanager
 
 from tracer.dataclass import dataclass, field, replace
 from tracer.errors import Diagnostic, Source, Span
+from tracer.kinds.model import ClauseKind
+from tracer.kinds.registry import KINDS
+from tracer.kinds.site import Site, in_files
 from tracer.lang import typed
 from tracer.lang.config import asked_of
 from tracer.lang.scope.facts import Facts
@@ -15,9 +18,6 @@ from tracer.lang.syntax import ast
 from tracer.lang.types import IntType, Type
 from tracer.lang.types.combine import SmallType, settled
 from tracer.lang.types.declared import Declared
-from tracer.probes.model import ClauseKind
-from tracer.probes.registry import KINDS
-from tracer.probes.site import Site, in_files
 
 _OWN = r"\$\w+\.(\w+)\.\d+"
 """A variable of a macro or a function, as `macros.expand` names it; compiled only when a message needs it."""

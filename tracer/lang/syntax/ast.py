@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tracer.dataclass import dataclass
 from tracer.errors import Source, Span
+from tracer.kinds.model import AttachPoint as AttachPoint
 from tracer.lang.types.declared import Declared
-from tracer.probes.model import AttachPoint as AttachPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +352,7 @@ class Macro:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class FunctionDefinition:
     """`fn name($a: type, …): result { body }`. `head` ends before the body."""
 
     name: str
@@ -385,4 +385,4 @@ class Program:
     options: tuple[str, ...] = ()
     """What `getopt()` reads: the arguments on the command line that begin with `--`."""
     maps: tuple[MapDeclaration, ...] = ()
-    functions: tuple[Function, ...] = ()
+    functions: tuple[FunctionDefinition, ...] = ()

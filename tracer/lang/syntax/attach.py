@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 
 from tracer.errors import Diagnostic, Fault, Span
-from tracer.probes.model import AttachPoint, Part
-from tracer.probes.registry import SPELLINGS, named
+from tracer.kinds.model import AttachPoint, Part
+from tracer.kinds.registry import SPELLINGS, named
 
 # Slashes in the name of a source file: what follows up to the line's number, which no predicate looks like.
 _SOURCE_PATH = r"[\w.+\-/~@%]*:[0-9]+(:[0-9]+)?(?=[\s,{/]|$)"

@@ -54,7 +54,7 @@ def defined_words(text: str) -> Iterator[tuple[str, bool]]:
     return ((found[1], bool(found[2])) for found in re.finditer(r"\b(?:macro|fn)\s+(\w+)\s*\(\s*(\))?", plain))
 
 
-def function(parser: StatementParser) -> ast.Function:
+def function(parser: StatementParser) -> ast.FunctionDefinition:
     """`fn name($a: type, …): result { … }`."""
     hint = "write fn name($a: int64): int64 { … }"
     start, name = _named(parser, "fn", hint)
@@ -67,7 +67,7 @@ def function(parser: StatementParser) -> ast.Function:
     parser.expect(":", f"after the parameters of {name}", "a function has a result: write : int64, or : void")
     result = parser.type_name()
     body = parser.body("the result of the function")
-    return ast.Function(name, tuple(params), tuple(types), result, body, start.to(result.span))
+    return ast.FunctionDefinition(name, tuple(params), tuple(types), result, body, start.to(result.span))
 
 
 def _named(parser: StatementParser, what: str, hint: str) -> tuple[Span, str]:

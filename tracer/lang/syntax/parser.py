@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Fault, ProgramError, Source, Span
+from tracer.kinds.registry import SPELLINGS
 from tracer.lang.syntax import ast, attach
 from tracer.lang.syntax.lexer import Token
 from tracer.lang.syntax.statements import StatementParser, TooManyFaults
 from tracer.lang.types.declared import Declared
-from tracer.probes.registry import SPELLINGS
 
 if TYPE_CHECKING:
     from tracer.lang.syntax.c.declarations import Declarations
@@ -116,7 +116,7 @@ class Parser(StatementParser):
 
     def _definitions(self, settings: list[ast.Setting], clauses: list[ast.Clause]) -> None:
         self._macros: list[ast.Macro] = []
-        self._functions: list[ast.Function] = []
+        self._functions: list[ast.FunctionDefinition] = []
         self._maps: list[ast.MapDeclaration] = []
         if "macro" in self.source.text or "fn" in self.source.text:
             from tracer.lang.syntax.definitions import defined_words

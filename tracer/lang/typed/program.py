@@ -6,10 +6,10 @@ from typing import Literal
 
 from tracer.dataclass import dataclass, field
 from tracer.errors import Diagnostic, Source, Span
+from tracer.kinds.model import ClauseKind
+from tracer.kinds.site import Site, period_ns
 from tracer.lang.typed.expressions import Expr, Stmt
 from tracer.lang.types import Type
-from tracer.probes.model import ClauseKind
-from tracer.probes.site import Site, period_ns
 
 OutputKind = Literal["errorf", "warnf", "debugf", "cat", "system", "join"]
 

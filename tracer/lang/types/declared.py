@@ -9,8 +9,8 @@ from tracer.dataclass import dataclass, field
 from tracer.lang.types import INT64, INTEGER_TYPES, BoolType, CharType, IntType, NamedType, Type
 
 if TYPE_CHECKING:
+    from tracer.kinds.site import FileSite
     from tracer.lang.types.outside import Outside
-    from tracer.probes.site import FileSite
 
 _words = str.split
 

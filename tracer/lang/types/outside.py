@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from tracer.dataclass import NamedTuple, dataclass
+from tracer.kinds.site import FileSite
 from tracer.lang.types import Type
-from tracer.probes.site import FileSite
 
 INSIDE = "they are known only at a function's first instruction, and this is inside a function"
 """What `Outside.parameters` says of a place that is not a function's entry."""

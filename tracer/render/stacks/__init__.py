@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tracer.choices import STACKS
 
 if TYPE_CHECKING:
-    from tracer.render.stacks.model import Page, Profile
+    from tracer.render.stacks.profiles import Page, Profile
 
 LINES = "folded"
 """The one that is text in lines: what else a program prints can stand between them. The others are whole documents."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 from tracer.lang.fixed_width import quotient
 from tracer.lang.types import EnumType, IntType, PointerType, Stack, StackType, TupleType, Type, is_interpreted
 from tracer.lang.walk import walk_clause
-from tracer.render.stacks.model import Frame, Module, Profile, Sample, kind_of, printable
-from tracer.render.values import frames_of
+from tracer.render.stacks.profiles import Frame, Module, Profile, Sample, kind_of, printable
+from tracer.render.value_text import frames_of
 from tracer.results.order import ordered
 
 if TYPE_CHECKING:
     from tracer.lang.typed import MapDecl, Program
-    from tracer.render.values import Symbolizer, ValueText
+    from tracer.render.value_text import Symbolizer, ValueText
     from tracer.results.values import MapSnapshot
 
 _NO_STACK = Frame("[no stack]", "other")

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tracer.render.stacks.model import printable
+from tracer.render.stacks.profiles import printable
 
 if TYPE_CHECKING:
-    from tracer.render.stacks.model import Page, Profile
+    from tracer.render.stacks.profiles import Page, Profile
 
 _NOTHING = "-"
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from tracer.render.stacks.flame.parts import data, escaped, part
 from tracer.render.stacks.flame.tree import trees
-from tracer.render.stacks.model import Page, Profile
+from tracer.render.stacks.profiles import Page, Profile
 
 _PAGE = """<!doctype html>
 <html lang="en">

@@ -9,7 +9,7 @@ import gzip
 from collections.abc import Iterable, Sequence
 
 from tracer import __version__
-from tracer.render.stacks.model import Frame, Module, Page, Profile, Sample
+from tracer.render.stacks.profiles import Frame, Module, Page, Profile, Sample
 
 _VARINT, _BYTES = 0, 2
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING, _TIME, _COMMENT, _DEFAULT = 1, 2, 3, 4, 5, 6, 9, 13, 14

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tracer.errors import TracerError
-from tracer.render.stacks.model import Frame, Kind, Profile, Sample, kind_of
+from tracer.render.stacks.profiles import Frame, Kind, Profile, Sample, kind_of
 
 _LINE = re.compile(r"(.*\S)\s+([0-9]{1,20})(?:\.[0-9]*)?\s*")
 _PLACE = re.compile(r"\[(.+)\+0x[0-9a-f]+\]")

@@ -10,12 +10,12 @@ from tracer.render.renderer import Effects, Renderer, Sink
 from tracer.render.stacks.collect import Collector, is_of_stacks
 from tracer.render.stacks.folded import lines
 from tracer.render.text import TextRenderer
-from tracer.render.values import NUMBERS
+from tracer.render.value_text import NUMBERS
 
 if TYPE_CHECKING:
     from tracer.lang.typed import Program
-    from tracer.render.stacks.model import Profile
-    from tracer.render.values import Symbolizer
+    from tracer.render.stacks.profiles import Profile
+    from tracer.render.value_text import Symbolizer
     from tracer.results.values import MapSnapshot
 
 

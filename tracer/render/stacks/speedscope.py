@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tracer import __version__
-from tracer.render.stacks.model import Frame, Page, Profile
+from tracer.render.stacks.profiles import Frame, Page, Profile
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _UNITS = {"nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from tracer.render.stacks.flame.colours import PALETTE, WORDS, of_change, of_kind, place
 from tracer.render.stacks.flame.parts import CHARACTER, ROW, data, escaped, part
 from tracer.render.stacks.flame.tree import Row, Tree, trees
-from tracer.render.stacks.model import KINDS, Page, Profile
+from tracer.render.stacks.profiles import KINDS, Page, Profile
 
 _WIDTH = 1200
 _MARGIN = 10

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from tracer import cache
 from tracer.errors import TracerError
+from tracer.kinds.site import FileIdentity, FileSite
 from tracer.lang.types import (
     ArrayType,
     CharType,
@@ -29,7 +30,6 @@ from tracer.lang.types import (
 )
 from tracer.lang.types.combine import layout
 from tracer.lang.types.outside import Lines, Local, Parameter, Piece
-from tracer.probes.site import FileIdentity, FileSite
 from tracer.resolve import marshalling
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.parameters import parameters_at

@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from tracer.errors import TracerError, printable
+from tracer.kinds.site import FileIdentity
 from tracer.opening import NOT_REGULAR, opened
-from tracer.probes.site import FileIdentity
 from tracer.resolve.elf.structures import (
     ET_DYN,
     ET_EXEC,

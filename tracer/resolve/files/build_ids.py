@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from tracer.errors import TracerError, printable
 from tracer.host.maps import Picture, path_of
 from tracer.host.stat import directory, pids
-from tracer.probes.site import Target
+from tracer.kinds.site import Target
 from tracer.resolve.elf.debug_file import DEBUG_ROOT
 from tracer.resolve.elf.file import Elf
 

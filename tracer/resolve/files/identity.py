@@ -6,7 +6,7 @@ import errno
 import os
 
 from tracer.errors import TracerError
-from tracer.probes.site import FileIdentity
+from tracer.kinds.site import FileIdentity
 
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
 

@@ -12,8 +12,8 @@ import os
 import re
 import struct
 
+from tracer.kinds.arch import Arch
 from tracer.opening import content
-from tracer.probes.arch import Arch
 
 _MAGIC = b"glibc-ld.so.cache1.1"
 _OLD_MAGIC = b"ld.so-1.7.0\0"

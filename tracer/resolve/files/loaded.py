@@ -12,8 +12,8 @@ import shutil
 from collections import deque
 
 from tracer.errors import TracerError
+from tracer.kinds.arch import ARCHES, Arch
 from tracer.opening import content
-from tracer.probes.arch import ARCHES, Arch
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.libraries import find_library
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError, printable
 from tracer.host.maps import within
+from tracer.kinds.site import Target
 from tracer.opening import await_server, content, opened
-from tracer.probes.site import Target
 
 if TYPE_CHECKING:
     from tracer.host.maps import MappedFile, Picture
@@ -210,7 +210,7 @@ def _matching(text: str, prefix: str) -> tuple[Found, ...]:
 
 
 def _by_name(name: str, target: Target, prefix: str) -> Found:
-    from tracer.probes.arch import X86_64, native
+    from tracer.kinds.arch import X86_64, native
     from tracer.resolve.files.libraries import find_library
 
     # bpftrace looks into the current directory first, as for a path.

@@ -26,7 +26,7 @@ from tracer.errors import TracerError, printable
 from tracer.host.maps import Mapping, Picture, mappings, path_of, users
 from tracer.host.memory import environment_of, open_memory, read
 from tracer.host.stat import directory
-from tracer.probes.arch import ARCHES
+from tracer.kinds.arch import ARCHES
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.relocations import relocations

@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError, printable
-from tracer.probes.site import NothingThere
+from tracer.kinds.site import NothingThere
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import unique_places

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from operator import attrgetter
 
 from tracer.errors import TracerError, printable
-from tracer.probes.site import NothingThere
+from tracer.kinds.site import NothingThere
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.line_table import Sequence
 from tracer.resolve.elf.symbol_table import Function

@@ -10,7 +10,7 @@ import re
 from contextlib import closing, suppress
 
 from tracer.errors import TracerError
-from tracer.probes.arch import EM_X86_64
+from tracer.kinds.arch import EM_X86_64
 from tracer.resolve.elf.debug_file import find_debug_file
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols

@@ -40,7 +40,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class InterpretedFunction:
     """A function of a program. `line` turns an instruction, as a word has it, into the line that runs there, None where
     that is not known. `begun` is the first instruction at which the function counts as called. `identity` tells
     functions apart, but not the same function made twice.
@@ -63,7 +63,7 @@ class Interpreter(Protocol):
     def find(self, elf: Elf, path: str) -> Image | Refused | None:
         """The interpreter in a mapped file, where there is one."""
 
-    def function(self, layout: Any, parts: Any) -> Function:
+    def function(self, layout: Any, parts: Any) -> InterpretedFunction:
         """A function, of what a hit or the process's memory says of it."""
 
 

@@ -11,8 +11,8 @@ from tracer.lang.types import is_interpreted
 from tracer.resolve.interpreters.description import (
     BOUNDARY,
     UNREADABLE,
-    Function,
     Image,
+    InterpretedFunction,
     Interpreter,
     Refused,
     begins_evaluation,
@@ -49,7 +49,7 @@ class Interpreters:
     def __init__(self, processes: Callable[[], Processes]) -> None:
         self._processes = processes
         self._images: dict[tuple[str, int], Image | None] = {}
-        self._functions: dict[int, Function] = {}
+        self._functions: dict[int, InterpretedFunction] = {}
         self._numbers = array("I")
         self._first: dict[object, int] = {}
         self._loaded: dict[int, list[tuple[tuple[Mapping, ...], tuple[Loaded, ...]]]] = {}
@@ -112,7 +112,7 @@ class Interpreters:
             self.unpaired.add(PYTHON.name)
         return stack
 
-    def function(self, frame: int) -> Function | None:
+    def function(self, frame: int) -> InterpretedFunction | None:
         """The function of a frame's word; None where it is not known."""
         return self._functions.get(self._first_number(frame))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import NamedTuple
 from tracer.errors import TracerError
-from tracer.probes.arch import EM_AARCH64, EM_X86_64
+from tracer.kinds.arch import EM_AARCH64, EM_X86_64
 
 if TYPE_CHECKING:
     from capstone import Cs

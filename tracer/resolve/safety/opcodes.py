@@ -10,7 +10,7 @@ ends by SIGTRAP. Seen on 6.1 and 6.18. Opcodes that the kernel refuses there (60
 
 from __future__ import annotations
 
-from tracer.probes.arch import EM_AARCH64, EM_X86_64
+from tracer.kinds.arch import EM_AARCH64, EM_X86_64
 
 # Intel SDM, NOP: the recommended forms; all that gas and sys/sdt.h have been seen to write.
 NOPS = {

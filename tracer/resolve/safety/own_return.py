@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from tracer.probes.arch import EM_X86_64
+from tracer.kinds.arch import EM_X86_64
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.safety.code import Code
 from tracer.resolve.safety.disassembly import decode

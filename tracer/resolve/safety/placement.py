@@ -17,7 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from tracer.probes.arch import EM_AARCH64, EM_X86_64
+from tracer.kinds.arch import EM_AARCH64, EM_X86_64
 from tracer.resolve.elf.structures import PF_X, ElfError
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.safety.code import Code, Range

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
-from tracer.probes.arch import EM_X86_64, X86_64
+from tracer.kinds.arch import EM_X86_64, X86_64
 from tracer.resolve.elf.relocations import relocations
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.safety.code import Code

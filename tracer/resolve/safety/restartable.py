@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from operator import attrgetter
 
-from tracer.probes.arch import ARCHES
+from tracer.kinds.arch import ARCHES
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.relocations import relocations
 

@@ -28,8 +28,8 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from tracer.dataclass import dataclass, replace
-from tracer.probes.arch import EM_X86_64
-from tracer.probes.site import TailPlace
+from tracer.kinds.arch import EM_X86_64
+from tracer.kinds.site import TailPlace
 from tracer.resolve.elf.plt import in_plt
 from tracer.resolve.elf.structures import PF_W, ElfError
 from tracer.resolve.elf.symbol_table import Function

@@ -25,7 +25,7 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 
-from tracer.probes.arch import EM_X86_64
+from tracer.kinds.arch import EM_X86_64
 from tracer.resolve.safety.code import Code
 from tracer.resolve.safety.disassembly import Instruction, decode
 

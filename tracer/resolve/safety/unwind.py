@@ -45,7 +45,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from tracer.probes.arch import EM_X86_64
+from tracer.kinds.arch import EM_X86_64
 from tracer.resolve.elf.structures import ET_EXEC, PT_INTERP
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import is_cold

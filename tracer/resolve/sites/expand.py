@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, TracerError
+from tracer.kinds.model import AttachPoint
+from tracer.kinds.registry import KINDS, alone, is_return
+from tracer.kinds.site import FileSite, NoSuchLine, NothingThere, Site, SiteLimit, Target, fail_alike
 from tracer.lang.syntax.ast import Call, Clause, Name, Program
 from tracer.lang.walk import walk, walk_program
-from tracer.probes.model import AttachPoint
-from tracer.probes.registry import KINDS, alone, is_return
-from tracer.probes.site import FileSite, NoSuchLine, NothingThere, Site, SiteLimit, Target, fail_alike
 
 if TYPE_CHECKING:
     from tracer.host.maps import Picture
@@ -310,7 +310,7 @@ class _Files:
 
     def open(self, file: Found, switching: str | None = None) -> Binary:
         """The file, if its code can run here. Raises `ElfError`."""
-        from tracer.probes.arch import machine_name, native
+        from tracer.kinds.arch import machine_name, native
         from tracer.resolve.binary import Binaries
 
         if self._binaries is None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
 from tracer.errors import TracerError, printable
-from tracer.probes.model import AttachPoint
-from tracer.probes.registry import is_return
-from tracer.probes.site import ArgSpec, FileSite, Mem, NothingThere, SiteLimit, TailPlace, Unreadable
+from tracer.kinds.model import AttachPoint
+from tracer.kinds.registry import is_return
+from tracer.kinds.site import ArgSpec, FileSite, Mem, NothingThere, SiteLimit, TailPlace, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.elf.symbol_table import Function

@@ -22,8 +22,8 @@ from tracer.errors import TracerError
 from tracer.host.maps import Mapping, Picture
 from tracer.host.memory import open_memory, read
 from tracer.host.stat import directory
-from tracer.probes.arch import EM_AARCH64
-from tracer.probes.site import FileSite
+from tracer.kinds.arch import EM_AARCH64
+from tracer.kinds.site import FileSite
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.safety.opcodes import LONGEST, is_breakpoint
 

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 
 from tracer.dataclass import NamedTuple, replace
 from tracer.errors import TracerError, printable
-from tracer.probes.model import AttachPoint
-from tracer.probes.site import FileSite, NoSuchLine, SiteLimit
+from tracer.kinds.model import AttachPoint
+from tracer.kinds.site import FileSite, NoSuchLine, SiteLimit
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.line_table import Row, Sequence
 from tracer.resolve.elf.structures import ElfError

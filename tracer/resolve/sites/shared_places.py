@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 
 from tracer.dataclass import NamedTuple, replace
 from tracer.errors import Diagnostic, TracerError, printable
+from tracer.kinds.model import AttachPoint
+from tracer.kinds.registry import KINDS
+from tracer.kinds.site import FileSite
 from tracer.lang.syntax.ast import Clause
-from tracer.probes.model import AttachPoint
-from tracer.probes.registry import KINDS
-from tracer.probes.site import FileSite
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.paths import is_pattern
 from tracer.resolve.usdt.notes import linker_folds

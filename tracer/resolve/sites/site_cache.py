@@ -29,16 +29,16 @@ from typing import TYPE_CHECKING, Any
 from tracer import cache
 from tracer.dataclass import names
 from tracer.errors import printable
+from tracer.kinds.registry import is_return
+from tracer.kinds.site import ArgSpec, Const, FileIdentity, FileSite, Global, GlobalPointer, Mem, Reg, Unreadable
 from tracer.opening import opened
-from tracer.probes.registry import is_return
-from tracer.probes.site import ArgSpec, Const, FileIdentity, FileSite, Global, GlobalPointer, Mem, Reg, Unreadable
 from tracer.resolve import marshalling
 from tracer.resolve.sites.site_code import code_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracer.probes.model import AttachPoint
+    from tracer.kinds.model import AttachPoint
     from tracer.resolve.binary import Binary
     from tracer.resolve.files.paths import Found
 
@@ -170,7 +170,7 @@ def _disassembler() -> list[object]:
     own = os.path.join(folder, "lib")
     if os.path.isdir(own):
         return [marshalling.modules(folder), marshalling.modules(own, "")]
-    from tracer.probes.arch import X86_64, native
+    from tracer.kinds.arch import X86_64, native
     from tracer.resolve.files.libraries import find_library
 
     library = find_library("capstone", native() or X86_64)

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError, printable
+from tracer.kinds.site import ArgSpec
 from tracer.opening import content
-from tracer.probes.site import ArgSpec
 from tracer.resolve.binary import Binary
 from tracer.resolve.usdt.words import words
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tracer.errors import TracerError, printable
-from tracer.probes.model import AttachPoint
-from tracer.probes.site import FileSite, NothingThere
+from tracer.kinds.model import AttachPoint
+from tracer.kinds.site import FileSite, NothingThere
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError
-from tracer.probes.arch import EM_X86_64
+from tracer.kinds.arch import EM_X86_64
 from tracer.resolve.safety.disassembly import Instruction, decode
 from tracer.resolve.unwind.registers import X86_64
 from tracer.resolve.unwind.rules import OFFSET, UNDEFINED, Rule

@@ -6,7 +6,7 @@ Sources: `<asm/perf_regs.h>`; System V ABI, AMD64 supplement, figure 3.36; AADWA
 from __future__ import annotations
 
 from tracer.dataclass import dataclass
-from tracer.probes.arch import EM_AARCH64, EM_X86_64
+from tracer.kinds.arch import EM_AARCH64, EM_X86_64
 
 
 @dataclass(frozen=True, slots=True)

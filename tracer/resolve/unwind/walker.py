@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tracer.dataclass import dataclass
-from tracer.probes.arch import RETURN_PROBE_PAGE
+from tracer.kinds.arch import RETURN_PROBE_PAGE
 from tracer.resolve.unwind.expressions import NotUnderstood, evaluate
 from tracer.resolve.unwind.registers import Registers
 from tracer.resolve.unwind.rules import EXPRESSION, OFFSET, REGISTER, UNDEFINED, VALUE, VALUE_EXPRESSION, Rule

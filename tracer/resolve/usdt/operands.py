@@ -18,8 +18,8 @@ import re
 from functools import lru_cache
 
 from tracer.dataclass import dataclass
-from tracer.probes.arch import AARCH64, X86_64, X86_REGISTERS, Arch
-from tracer.probes.site import ArgSpec, Const, Mem, Operand, Reg, Unreadable
+from tracer.kinds.arch import AARCH64, X86_64, X86_REGISTERS, Arch
+from tracer.kinds.site import ArgSpec, Const, Mem, Operand, Reg, Unreadable
 
 MAX_ARGUMENTS = 64
 """sys/sdt.h writes at most 12; a longer string is not one of its making."""
@@ -52,7 +52,7 @@ Parsed = Operand | SymbolMemory | SymbolAddress
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class NoteArgument:
     """One argument as written, before symbols are looked up."""
 
     text: str
@@ -76,7 +76,7 @@ _CONSTANT = re.compile(rf"-?{_NUMBER}")
 
 
 @lru_cache(maxsize=4096)
-def parse(text: str, arch: Arch) -> tuple[Argument, ...]:
+def parse(text: str, arch: Arch) -> tuple[NoteArgument, ...]:
     """All arguments of an argument string, in order. Never fails."""
     text = text.strip()
     if not text or text.startswith(":"):  # libbpf too reads a leading colon as "no arguments"
@@ -85,13 +85,13 @@ def parse(text: str, arch: Arch) -> tuple[Argument, ...]:
     return tuple(_argument(piece.strip(), arch) for piece in pieces[:MAX_ARGUMENTS])
 
 
-def _argument(text: str, arch: Arch) -> Argument:
+def _argument(text: str, arch: Arch) -> NoteArgument:
     sized = _SIZED.fullmatch(text)
     if sized is None:
         if arch is X86_64 and text[:1] == "%" and text[1:] in X86_REGISTERS:
             name, width = X86_REGISTERS[text[1:]]
-            return Argument(text, width, False, False, Reg(name))
-        return Argument(text, 8, False, False, Unreadable(f"{text!r} has no size"))
+            return NoteArgument(text, width, False, False, Reg(name))
+        return NoteArgument(text, 8, False, False, Unreadable(f"{text!r} has no size"))
     sign, digits, is_float, operand_text = sized.groups()
     size = int(digits) if len(digits) < 6 else 0
     argument_operand: Parsed
@@ -105,7 +105,7 @@ def _argument(text: str, arch: Arch) -> Argument:
         argument_operand = parse_aarch64(operand_text.strip())
     else:
         argument_operand = Unreadable(f"operands of {arch.name} are unknown")
-    return Argument(text, size, bool(sign) and not is_float, bool(is_float), argument_operand)
+    return NoteArgument(text, size, bool(sign) and not is_float, bool(is_float), argument_operand)
 
 
 def _not_understood(text: str) -> Unreadable:

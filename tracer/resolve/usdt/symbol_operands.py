@@ -15,8 +15,8 @@ import struct
 from collections.abc import Callable, Collection
 from functools import cached_property
 
-from tracer.probes.arch import X86_64
-from tracer.probes.site import Const, Global, GlobalPointer, Mem, Operand, Unreadable
+from tracer.kinds.arch import X86_64
+from tracer.kinds.site import Const, Global, GlobalPointer, Mem, Operand, Unreadable
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.relocations import Relocation, relocations
 from tracer.resolve.elf.structures import ET_EXEC

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tracer.errors import printable
-from tracer.probes.arch import AARCH64, Arch
-from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
+from tracer.kinds.arch import AARCH64, Arch
+from tracer.kinds.site import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
 
 _NARROW = {8: "r{}", 4: "e{}", 2: "{}", 1: "{}l"}
 """Names of the old registers of x86 by their size, those that end in x without it for one byte."""

@@ -12,10 +12,10 @@ from contextlib import closing
 from functools import cached_property
 
 from tracer.dataclass import replace
+from tracer.kinds.arch import ARCHES
+from tracer.kinds.site import FileSite
 from tracer.lang.types import IntType, PointerType, Type, is_block, memory_size
 from tracer.lang.types.outside import Lines, Local, Parameter, Piece, Tree
-from tracer.probes.arch import ARCHES
-from tracer.probes.site import FileSite
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.parameters import parameters_at
 from tracer.resolve.dwarf.functions import attribute, function_at, name_of, origins

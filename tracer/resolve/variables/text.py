@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import cached_property
 
-from tracer.probes.site import FileSite
+from tracer.kinds.site import FileSite
 from tracer.resolve.dwarf.calls.stated_locations import is_llvms
 from tracer.resolve.dwarf.functions import linked_name, name_of, origin, origins
 from tracer.resolve.dwarf.inline_frames import line_table

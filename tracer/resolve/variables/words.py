@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tracer.kinds.arch import Arch
+from tracer.kinds.registry import KINDS_OF_SITES
+from tracer.kinds.site import FileIdentity, FileSite
 from tracer.lang.types import PointerType
 from tracer.lang.types.outside import INSIDE, Local, Piece, Tree
-from tracer.probes.arch import Arch
-from tracer.probes.registry import KINDS_OF_SITES
-from tracer.probes.site import FileIdentity, FileSite
 from tracer.resolve.dwarf.debug_info import DebugInfo
 from tracer.resolve.usdt.words import register
 

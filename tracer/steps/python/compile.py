@@ -12,8 +12,8 @@ from functools import lru_cache
 from types import CodeType
 from typing import TYPE_CHECKING, Protocol, cast
 
+from tracer.kinds.site import ArgSpec, Const, Reg
 from tracer.lang.typed import Clause, Program
-from tracer.probes.site import ArgSpec, Const, Reg
 from tracer.steps.model import Steps
 from tracer.steps.python.runtime import Compiled, Hit, Runtime
 from tracer.steps.values import Argument, BuiltIn, Source

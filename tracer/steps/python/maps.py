@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tracer.lang.aggregations.model import MEAN
+from tracer.lang.aggregations.aggregation import MEAN
 from tracer.lang.aggregations.registry import buckets_of, kept_of
 from tracer.lang.fixed_width import quotient
 from tracer.lang.typed import MapDecl, Program
@@ -17,7 +17,7 @@ from tracer.lang.types import Value as HeldValue
 from tracer.results.store import LocalMaps, Table, empty_value, is_signed
 from tracer.results.values import Average, Key, MapStore
 from tracer.steps.arithmetic import UNBOUNDED, limits
-from tracer.steps.python.values import PythonValues
+from tracer.steps.python.value_source import PythonValues
 from tracer.steps.values import Value
 
 

@@ -17,7 +17,7 @@ from tracer.steps.model import Step, Steps
 from tracer.steps.python.maps import PythonMaps
 from tracer.steps.python.runtime import NO_ROOM, Runtime, measured
 from tracer.steps.python.source import Writer
-from tracer.steps.python.values import PythonValues
+from tracer.steps.python.value_source import PythonValues
 from tracer.steps.rounds import NO_ROUNDS
 from tracer.steps.values import Name, Source, Value
 from tracer.steps.walk import leaves, walk

@@ -17,8 +17,8 @@ from tracer.backends.bcc.attach.attachments import Attachments
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.errors import ProgramError
 from tracer.kernel.syscall import Call
+from tracer.kinds.site import FileSite
 from tracer.plan.model import Plan
-from tracer.probes.site import FileSite
 
 
 class MadeHere:

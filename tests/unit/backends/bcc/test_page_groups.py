@@ -12,7 +12,7 @@ from tracer.backends.bcc.attach.older.page_groups import PAGE, groups
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.precheck import MOST_ALONE
 from tracer.errors import ProgramError
-from tracer.probes.site import FileSite
+from tracer.kinds.site import FileSite
 
 
 def at(offset: int, function: str, kind: Literal["uprobe", "uretprobe"] = "uprobe") -> FileSite:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from tests import typed_ir as ir
 from tracer.backends.ftrace.compile import compile_plan
 from tracer.backends.ftrace.program import FtraceProgram
+from tracer.kinds.arch import X86_64
+from tracer.kinds.site import ArgSpec, FileIdentity, FileSite, Operand, Reg
 from tracer.lang import typed
 from tracer.lang.types import UINT64, IntType, Type
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
-from tracer.probes.arch import X86_64
-from tracer.probes.site import ArgSpec, FileIdentity, FileSite, Operand, Reg
 
 IDENTITY = FileIdentity(1, 2, 3, 4)
 

@@ -25,7 +25,7 @@ from tracer.backends.ftrace.samples.decoder import Branch, build
 from tracer.backends.ftrace.samples.sample_functions import reach
 from tracer.backends.ftrace.samples.shape import Shape
 from tracer.kernel.perf import CALLCHAIN_MARKS
-from tracer.kernel.uprobe_events.model import Fetch
+from tracer.kernel.uprobe_events.events import Fetch
 from tracer.lang.types import Stack
 from tracer.results.events import Loss
 from tracer.steps.python.runtime import NO_ROOM, Hit, Runtime

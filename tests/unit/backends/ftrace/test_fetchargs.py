@@ -5,9 +5,9 @@ import pytest
 from tests import typed_ir as ir
 from tests.unit.backends.ftrace.plans import compiled, count, definitions, fetched, load, probe, site, spec
 from tracer.errors import ProgramError
+from tracer.kinds.site import Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
 from tracer.lang import typed
 from tracer.lang.types import UINT64, StringType, TupleType
-from tracer.probes.site import Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import pytest
 
 from tests import typed_ir as ir
 from tests.unit.backends.ftrace.plans import compiled, count, load, probe, site, spec
+from tracer.kinds.site import Mem, Reg
 from tracer.lang import typed
 from tracer.lang.types import BOOL, INT64, UINT64, IntType, StringType, Type
-from tracer.probes.site import Mem, Reg
 
 ARGS = (spec(Reg("di")), spec(Reg("si"), 4, True), spec(Reg("dx"), 4), spec(Mem("ax", 8)), spec(Reg("cx"), 8, True))
 

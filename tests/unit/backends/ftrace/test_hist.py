@@ -10,14 +10,14 @@ from tests import typed_ir as ir
 from tests.unit.backends.ftrace.plans import count, load, probe, site, spec
 from tracer.backends.ftrace.compile import compile_plan
 from tracer.backends.ftrace.counting.bucket_parts import doubling
-from tracer.backends.ftrace.program import Event, FtraceProgram
+from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent
 from tracer.backends.ftrace.read.hist_file import _row as parsed_row
 from tracer.backends.ftrace.trigger import Column, Feed
+from tracer.kinds.site import Clock, Const, Mem, Operand, Reg, Unreadable
 from tracer.lang import typed
 from tracer.lang.aggregations.buckets import log2_bucket
 from tracer.lang.types import BOOL, INT64, UINT8, UINT64, IntType, StringType
 from tracer.plan.lower import lower
-from tracer.probes.site import Clock, Const, Mem, Operand, Reg, Unreadable
 
 INT32 = IntType(32, True)
 
@@ -33,12 +33,12 @@ def program(
     return compile_plan(lower(made if config is None else replace(made, config=config)), "%ax")
 
 
-def event(*clauses: typed.Clause, maps: Sequence[typed.MapDecl] | None = None) -> Event:
+def event(*clauses: typed.Clause, maps: Sequence[typed.MapDecl] | None = None) -> ProbeEvent:
     (only,) = program(*clauses, maps=maps).events
     return only
 
 
-def lines(made: Event) -> list[str]:
+def lines(made: ProbeEvent) -> list[str]:
     return [trigger.line for trigger in made.hist]
 
 

@@ -9,12 +9,12 @@ from tests.unit.backends.ftrace import plans, records
 from tests.unit.backends.ftrace.records import Cut, Unread, event_format
 from tests.unit.backends.ftrace.test_reader import PLAIN, FakeRing
 from tracer.backends.ftrace.fetchargs import SENTINEL, Number, Text
-from tracer.backends.ftrace.program import Event
+from tracer.backends.ftrace.program import ProbeEvent
 from tracer.backends.ftrace.read.long_strings import Beside, LongStrings, Upkeep
 from tracer.backends.ftrace.read.padding import unbroken
 from tracer.backends.ftrace.read.reader import Reader
 from tracer.backends.ftrace.samples.decoder import build
-from tracer.kernel.uprobe_events.model import Fetch, Place
+from tracer.kernel.uprobe_events.events import Fetch, ProbePlace
 from tracer.results.events import Loss
 from tracer.steps.python.runtime import NO_ROOM, Runtime
 
@@ -46,7 +46,7 @@ def strings(*rounds: Sequence[bytes]) -> tuple[list[object], Reader]:
         event_format(PROPER, fetches), fetches, [[(take, [TEXT])]], PLAIN, world, time_offset=0, child_pid=0
     )
     long = LongStrings(PLAIN)
-    event = Beside("e0_s1_0", (), cast(Event, None), 0, TEXT, 1, "")
+    event = Beside("e0_s1_0", (), cast(ProbeEvent, None), 0, TEXT, 1, "")
     other = long.decoder(event, event_format(BESIDE, (POINTER, STRING, PADDING, SENTINEL)), proper)
     ring = FakeRing(*(b"".join(part) for part in rounds))
     reader = Reader([ring], {PROPER: proper, BESIDE: other}, PLAIN, long_strings=long)  # type: ignore[list-item]
@@ -103,8 +103,8 @@ def test_the_strings_of_which_nothing_was_read_beside_stay_as_they_are() -> None
 
 
 def upkeep() -> Upkeep:
-    place = Place(plans.site(), (POINTER, STRING, PADDING, SENTINEL))
-    event = Beside("e0_s1_0", (place,), Event("e0", (place,), ((),)), 0, TEXT, 1, "")
+    place = ProbePlace(plans.site(), (POINTER, STRING, PADDING, SENTINEL))
+    event = Beside("e0_s1_0", (place,), ProbeEvent("e0", (place,), ((),)), 0, TEXT, 1, "")
     return Upkeep([event], LongStrings(PLAIN), dict)
 
 

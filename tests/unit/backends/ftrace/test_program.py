@@ -7,10 +7,10 @@ from tests.unit.backends.ftrace.plans import FUNCTION, compiled, count, definiti
 from tracer.backends.ftrace.compile import compile_plan
 from tracer.backends.ftrace.filters import Filter
 from tracer.errors import Source, Span
-from tracer.kernel.uprobe_events.model import MOST_PLACES
+from tracer.kernel.uprobe_events.events import MOST_PLACES
+from tracer.kinds.site import Mem, Reg
 from tracer.lang import typed
 from tracer.lang.types import UINT8, UINT64, StringType
-from tracer.probes.site import Mem, Reg
 
 
 def test_text_shows_the_writes_how_they_are_read_and_the_undo() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.targets.build import HERE
 from tracer import cache
+from tracer.kinds.site import FileSite
 from tracer.lang.types import (
     ArrayType,
     CharType,
@@ -27,7 +28,6 @@ from tracer.lang.types import (
 )
 from tracer.lang.types.declared import Declared
 from tracer.lang.types.outside import Parameter
-from tracer.probes.site import FileSite
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.debug_info import DebugInfo, prototype
 from tracer.resolve.functions.lookup import find_functions

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tracer.errors import ProgramError, Source, TracerError
+from tracer.kinds.site import FileSite, Reg, Target, places_among
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import FileSite, Reg, Target, places_among
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines import programs as line_programs
 from tracer.resolve.dwarf.lines.headers import read_header, units

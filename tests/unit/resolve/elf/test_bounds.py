@@ -12,7 +12,7 @@ import pytest
 from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter, note, usdt_note
 from tests.unit.resolve.sites.test_expand import fault, sites
 from tracer.errors import ProgramError, TracerError
-from tracer.probes.site import Target
+from tracer.kinds.site import Target
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.programs import _starts
 from tracer.resolve.elf import structures, symbol_table

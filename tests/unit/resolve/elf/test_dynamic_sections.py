@@ -13,8 +13,8 @@ from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import ElfWriter, usdt_note
 from tests.unit.resolve.programs import FUNCTIONS_C
 from tracer.errors import ProgramError, Source
+from tracer.kinds.site import Target
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import Target
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.relocations import relocations
 from tracer.resolve.elf.symbols import Symbols

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter
 from tests.unit.resolve.programs import FUNCTIONS_C, THROWS_CC
-from tracer.probes.site import EVERY_PROCESS
+from tracer.kinds.site import EVERY_PROCESS
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbol_table import Function

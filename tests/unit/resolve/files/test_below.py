@@ -10,7 +10,7 @@ import pytest
 
 from tests.targets.build import build
 from tracer.errors import TracerError
-from tracer.probes.site import EVERY_PROCESS, Target
+from tracer.kinds.site import EVERY_PROCESS, Target
 from tracer.resolve.files.paths import Found, files_below
 from tracer.resolve.listing import list_lines, list_probes
 

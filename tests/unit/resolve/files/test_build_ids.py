@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tracer.errors import Fault, Source, TracerError
-from tracer.lang.printing.layout import laid_out
+from tracer.kinds.site import EVERY_PROCESS, Target
+from tracer.lang.printing.formatted import laid_out
 from tracer.lang.syntax.attach import read
-from tracer.probes.site import EVERY_PROCESS, Target
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.build_ids import files_of
 from tracer.resolve.files.paths import Found, find_files

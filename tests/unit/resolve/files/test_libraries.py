@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tracer.probes.arch import AARCH64, X86_64
+from tracer.kinds.arch import AARCH64, X86_64
 from tracer.resolve.files.libraries import find_library, is_library_name
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from tracer.errors import ProgramError, Source, TracerError
 from tracer.host.maps import Picture
+from tracer.kinds.site import FileSite, Target, places_among
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import FileSite, Target, places_among
 from tracer.resolve.files.loaded import loaded_files
 from tracer.resolve.files.paths import find_files
 from tracer.resolve.sites.expand import expand

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tracer.errors import TracerError
-from tracer.probes.site import EVERY_PROCESS
+from tracer.kinds.site import EVERY_PROCESS
 from tracer.resolve.files.paths import find_files
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.resolve.elfwriter import TEXT_ADDRESS, TEXT_OFFSET, ElfWriter
 from tracer.errors import Source
+from tracer.kinds.site import Target
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import Target
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.safety.opcodes import LONGEST, SUSPECT, is_misdecoded

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter
 from tests.unit.resolve.programs import FUNCTIONS_C, LIBRARY_C, THROWS_CC
-from tracer.probes.site import TailPlace
+from tracer.kinds.site import TailPlace
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.functions.lookup import find_functions

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter
 from tests.unit.resolve.sites.test_expand import sites
-from tracer.probes.site import Mem, Reg
+from tracer.kinds.site import Mem, Reg
 
 MORE = TEXT_ADDRESS + 0x80
 LOAD, LOAD_PIE = "64 4c 8b 34 25 f8 ff ff ff", "49 c7 c6 f8 ff ff ff 64 4d 8b 36"  # g from its thread-local place

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tracer.errors import Diagnostic, Source, TracerError
+from tracer.kinds.site import Target
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import Target
 from tracer.resolve.binary import Binary
 from tracer.resolve.sites.expand import expand
 

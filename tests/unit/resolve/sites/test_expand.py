@@ -18,9 +18,9 @@ from tests.unit.resolve.programs import FUNCTIONS_C, LIBRARY_C, PROBES_C, SEMAPH
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.host.maps import mappings
+from tracer.kinds.site import FileSite, Mem, Reg, Target, Unreadable, period_ns, places_among
 from tracer.lang.syntax.parser import parse
 from tracer.pipeline import plan
-from tracer.probes.site import FileSite, Mem, Reg, Target, Unreadable, period_ns, places_among
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.identity import open_verified

@@ -7,8 +7,8 @@ import pytest
 
 from tests.unit.resolve.elfwriter import DATA_ADDRESS, DATA_OFFSET, TEXT_ADDRESS, ElfWriter, usdt_note
 from tracer.errors import Diagnostic, Source
+from tracer.kinds.site import Target, places_among
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import Target, places_among
 from tracer.resolve.sites.expand import expand
 
 FOLDED = "hits of one and two cannot be told apart: the linker made them one place"

@@ -15,8 +15,8 @@ from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.programs import FUNCTIONS_C, PROBES_C, SEMAPHORE_C, THROWS_CC
 from tests.unit.resolve.sites.test_expand import LIBC, fault, sites, verify_sites
 from tracer.errors import Source, TracerError
+from tracer.kinds.site import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Target, Unreadable
 from tracer.lang.syntax.parser import parse
-from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Target, Unreadable
 from tracer.resolve import binary, marshalling
 from tracer.resolve.elf import debug_file
 from tracer.resolve.sites import site_cache, site_code

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tests.unit.resolve.conftest import Build
-from tracer.probes.arch import EM_X86_64
+from tracer.kinds.arch import EM_X86_64
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.safety.disassembly import decode

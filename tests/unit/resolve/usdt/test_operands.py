@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracer.probes.arch import AARCH64, X86_64, Arch
-from tracer.probes.site import Const, Mem, Reg, Unreadable
+from tracer.kinds.arch import AARCH64, X86_64, Arch
+from tracer.kinds.site import Const, Mem, Reg, Unreadable
 from tracer.resolve.usdt.operands import Parsed, SymbolAddress, SymbolMemory, parse
 
 # text, size, signed, operand

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tracer.probes.arch import AARCH64, X86_64, Arch
-from tracer.probes.site import ArgSpec, Global, GlobalPointer
+from tracer.kinds.arch import AARCH64, X86_64, Arch
+from tracer.kinds.site import ArgSpec, Global, GlobalPointer
 from tracer.resolve.usdt.operands import parse
 from tracer.resolve.usdt.words import words
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.targets.build import HERE, build
+from tracer.kinds.model import AttachPoint
+from tracer.kinds.site import FileIdentity, FileSite, SiteLimit
 from tracer.lang.types.outside import Lines, Local
-from tracer.probes.model import AttachPoint
-from tracer.probes.site import FileIdentity, FileSite, SiteLimit
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.units.debug_entries import entries_of
 from tracer.resolve.elf.file import Elf

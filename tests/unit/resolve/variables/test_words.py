@@ -8,7 +8,7 @@ import pytest
 
 from tests.targets.build import build
 from tests.unit.resolve.variables.test_places import TEXT, number
-from tracer.probes.site import Target
+from tracer.kinds.site import Target
 from tracer.resolve.binary import Binary
 from tracer.resolve.listing import list_probes
 from tracer.resolve.sites.site_texts import SiteTexts

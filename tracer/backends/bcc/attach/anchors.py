@@ -13,9 +13,9 @@ from tracer.errors import TracerError
 from tracer.host.stat import ENDED, EXITING, facts_of, has_others
 from tracer.kernel.bpf import NOTHING, link_uprobes, program_load
 from tracer.kernel.workers.watcher import Gone, Watcher
+from tracer.kinds.site import FileIdentity, FileSite, Spot
 from tracer.plan.model import Plan
 from tracer.plan.points import points
-from tracer.probes.site import FileIdentity, FileSite, Spot
 from tracer.resolve.files.identity import open_verified
 
 SITES_A_LINK = 65536

@@ -13,9 +13,9 @@ from tracer.backends.bcc.attach.registry import attacher_of
 from tracer.backends.bcc.codegen.sites import SiteTexts, cookie
 from tracer.kernel.trials.instructions import NOT_PROBED, Stopped
 from tracer.kernel.workers.watcher import AT_ONCE_S, Watcher
+from tracer.kinds.site import FileSite, Spot
 from tracer.plan.model import Plan, ProbePlan
 from tracer.plan.points import first_numbers
-from tracer.probes.site import FileSite, Spot
 
 _WAIT_NS, _CONTENTION_NS = 50_000_000, 4_000
 """How long the kernel waits when a link is closed, and how much longer for each site if links are closed at the same

@@ -9,9 +9,9 @@ from tracer.backends.bcc.attach.loader import CALLS, HITS, RETURNS, Loaded, firs
 from tracer.backends.bcc.attach.model import Job
 from tracer.backends.nested_returns import counted, is_once
 from tracer.kernel import bpf
+from tracer.kinds.site import Spot
 from tracer.plan.model import Plan
 from tracer.plan.points import points
-from tracer.probes.site import Spot
 
 _INSTRUCTION = struct.Struct("=BBhi")
 

@@ -9,8 +9,8 @@ from tracer.backends.bcc.codegen.function import Context
 from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import TracerError
 from tracer.kernel.workers.watcher import Watcher
+from tracer.kinds.site import FileSite, Site, Spot
 from tracer.plan.model import Plan, ProbePlan
-from tracer.probes.site import FileSite, Site, Spot
 
 if TYPE_CHECKING:
     from tracer.kernel.trials.hit_cost import Cost, HitCosts

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from tracer.errors import Diagnostic, ProgramError
 from tracer.kernel.limits import COLLISION, MORE_DESCRIPTORS, ONE_SEMAPHORE
 from tracer.kernel.trials.instructions import NOT_PROBED, REMEDY
+from tracer.kinds.site import FileSite
 from tracer.lang.walk import attach_points
 from tracer.plan.model import Plan, ProbePlan
-from tracer.probes.site import FileSite
 
 
 def under(probe: ProbePlan, plan: Plan, error: OSError, sites: Sequence[FileSite]) -> ProgramError:

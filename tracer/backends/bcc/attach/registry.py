@@ -8,10 +8,10 @@ from typing import Final
 from tracer.backends.bcc.attach.model import Attacher
 from tracer.backends.bcc.attach.uprobe import IN_FILES
 from tracer.backends.bcc.codegen.function import Context
+from tracer.kinds.site import Site
+from tracer.kinds.uprobe import UPROBE, URETPROBE
+from tracer.kinds.usdt import USDT
 from tracer.plan.model import Variant
-from tracer.probes.site import Site
-from tracer.probes.uprobe import UPROBE, URETPROBE
-from tracer.probes.usdt import USDT
 
 ATTACHERS: Final[dict[str, Attacher]] = {
     place: IN_FILES for kind in (USDT, UPROBE, URETPROBE) for place in kind.places

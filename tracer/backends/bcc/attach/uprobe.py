@@ -18,7 +18,7 @@ from tracer.kernel.bpf import link_uprobes
 from tracer.kernel.limits import allowed_descriptors, check_room
 from tracer.kernel.syscall import Call
 from tracer.kernel.trials.instructions import NOT_PROBED, Stopped, codes_at, may_go_without, parts
-from tracer.probes.site import FileIdentity, FileSite, Site
+from tracer.kinds.site import FileIdentity, FileSite, Site
 from tracer.resolve.files.identity import open_verified
 
 if TYPE_CHECKING:

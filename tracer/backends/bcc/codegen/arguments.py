@@ -5,11 +5,11 @@ from __future__ import annotations
 import platform
 
 from tracer.backends.bcc.codegen.c import C, c_type, cast, literal, plain
-from tracer.backends.bcc.codegen.function import Function
-from tracer.backends.bcc.maps.layout import wrap
+from tracer.backends.bcc.codegen.function import CFunction
+from tracer.backends.bcc.maps.element_bytes import wrap
 from tracer.errors import TracerError
+from tracer.kinds.site import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
 from tracer.lang.types import IntType
-from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
 from tracer.steps.values import Name
 
 _X86_64_NAMES = ("ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", "flags", *(f"r{n}" for n in range(8, 16)))
@@ -38,14 +38,14 @@ class _Registers:
 
     struct = "pt_regs"
 
-    def argument(self, function: Function, index: int, name: Name) -> C:
+    def argument(self, function: CFunction, index: int, name: Name) -> C:
         return _argument(function, index, name)
 
 
 REGISTERS = _Registers()
 
 
-def _argument(function: Function, index: int, name: Name) -> C:
+def _argument(function: CFunction, index: int, name: Name) -> C:
     """`argN` at this variant's sites: a register as it is, what lies in memory as a variable."""
     spec = function.variant.args[index]
     word = c_type(name.type)
@@ -87,7 +87,7 @@ def _global_address(operand: Global) -> str:
     return _mem_address(Mem("ip", operand.site_delta, operand.index, operand.scale))
 
 
-def _memory(function: Function, address: str, spec: ArgSpec, name: Name) -> C:
+def _memory(function: CFunction, address: str, spec: ArgSpec, name: Name) -> C:
     value = function.declare(name.id, IntType(8 * spec.size, spec.signed), "0")
     function.reads_memory = True
     function.leave_unreadable(C(f"read_user(&{value}, {spec.size:d}, {address})"))

@@ -5,7 +5,7 @@ They have no side effect and may be written wherever they are needed, as often a
 
 from __future__ import annotations
 
-from tracer.backends.bcc.maps.layout import wrap
+from tracer.backends.bcc.maps.element_bytes import wrap
 from tracer.dataclass import dataclass
 from tracer.lang.types import IntType, Type
 

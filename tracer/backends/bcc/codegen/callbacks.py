@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from tracer.backends.bcc.codegen.c import C
-from tracer.backends.bcc.codegen.function import ROUNDS, STACK_BUDGET, Function
+from tracer.backends.bcc.codegen.function import ROUNDS, STACK_BUDGET, CFunction
 from tracer.backends.bcc.host.callbacks import Kind, name_of
 from tracer.dataclass import NamedTuple
 
@@ -38,7 +38,7 @@ _EVERYWHERE = {
 
 
 def callback(
-    function: Function, body: Callable[[], None], element: bool, more: Iterable[str] = (), given: str = ""
+    function: CFunction, body: Callable[[], None], element: bool, more: Iterable[str] = (), given: str = ""
 ) -> Callback:
     """Makes what `body` writes a function that the kernel calls back, for each `element` of a map or each round of
     a loop, on what it is `given`: the name of the struct of another one like it, or one of its own, which has
@@ -89,7 +89,7 @@ def callback(
     return Callback(number, name, given or name, tuple(used), changed, left)
 
 
-def given_to(function: Function, made: Callback, more: Mapping[str, str] = MappingProxyType({})) -> str:
+def given_to(function: CFunction, made: Callback, more: Mapping[str, str] = MappingProxyType({})) -> str:
     """The struct for a function that is called back, with the values that it begins with; its name."""
     given = function.name("each")
     values = {**{name: name for name in made.used}, **more}
@@ -98,7 +98,7 @@ def given_to(function: Function, made: Callback, more: Mapping[str, str] = Mappi
     return given
 
 
-def taken_from(function: Function, made: Callback, given: str) -> None:
+def taken_from(function: CFunction, made: Callback, given: str) -> None:
     """Takes what was assigned there; ends the clause where that was wanted."""
     for name in made.changed:
         function.line(f"{name} = {given}.{name};")

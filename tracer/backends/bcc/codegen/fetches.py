@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracer.backends.bcc.codegen import records
 from tracer.backends.bcc.codegen.arguments import register, return_value
 from tracer.backends.bcc.codegen.c import C, call, cast
-from tracer.backends.bcc.codegen.function import Buffer, Function
+from tracer.backends.bcc.codegen.function import Buffer, CFunction
 from tracer.backends.bcc.codegen.placement import Leaf
 from tracer.backends.bcc.codegen.wide import clear, computed, set_used, zero
 from tracer.lang.types import StackType
@@ -29,7 +29,7 @@ _BUILT_INS = {
 _OF_CONTROL = {"moment": C("0"), "cpid": C("control->cpid"), "started": C("control->started")}
 
 
-def fetch(function: Function, step: Fetch) -> None:
+def fetch(function: CFunction, step: Fetch) -> None:
     """Reads one value."""
     name = step.name
     match step.source:
@@ -88,7 +88,7 @@ def fetch(function: Function, step: Fetch) -> None:
                 _stack_into(function, step, function.home(name))
 
 
-def _place(function: Function, step: Fetch) -> tuple[C, C | None]:
+def _place(function: CFunction, step: Fetch) -> tuple[C, C | None]:
     """The address of a string, and the size that the program gives: names or constants."""
     assert step.address is not None and isinstance(step.source, Text)
     address = function.once("address", computed(function, step.address))
@@ -97,7 +97,7 @@ def _place(function: Function, step: Fetch) -> tuple[C, C | None]:
     return address, C(f"{step.source.size}") if step.source.sized else None
 
 
-def _text(function: Function, step: Fetch, to: str, address: C, measure: C | None) -> C:
+def _text(function: CFunction, step: Fetch, to: str, address: C, measure: C | None) -> C:
     """Reads a string; the name of its length, the NUL counted."""
     assert isinstance(step.source, Text)
     size = step.source.size
@@ -116,7 +116,7 @@ def _text(function: Function, step: Fetch, to: str, address: C, measure: C | Non
     return length
 
 
-def _frames(function: Function, to: str, whose: str, type: StackType) -> C:
+def _frames(function: CFunction, to: str, whose: str, type: StackType) -> C:
     """Walks the stack, and says `whose` it is; the name of the length in bytes."""
     length = _native_frames(function, to, whose, type.frames)
     if type.interpreted:
@@ -126,7 +126,7 @@ def _frames(function: Function, to: str, whose: str, type: StackType) -> C:
     return length
 
 
-def _native_frames(function: Function, to: str, whose: str, frames: int) -> C:
+def _native_frames(function: CFunction, to: str, whose: str, frames: int) -> C:
     if function.shared.unwinds:
         space, state = function.temporary("space", call("space_id")), function.temporary("state", C("0"))
         walked = call("walk_stack", "ctx", f"(u64 *)({to})", frames, space, "control->wakeup", f"&{state}")
@@ -141,7 +141,7 @@ def _native_frames(function: Function, to: str, whose: str, frames: int) -> C:
     return length
 
 
-def _stack_into(function: Function, step: Fetch, to: Buffer) -> None:
+def _stack_into(function: CFunction, step: Fetch, to: Buffer) -> None:
     assert isinstance(step.name.type, StackType)
     frames = to.behind(2)
     clear(function, frames)
@@ -150,7 +150,7 @@ def _stack_into(function: Function, step: Fetch, to: Buffer) -> None:
     set_used(function, frames, f"{length}")
 
 
-def _into_record(function: Function, step: Fetch, leaf: Leaf) -> None:
+def _into_record(function: CFunction, step: Fetch, leaf: Leaf) -> None:
     sending = records.reach(function, leaf)
     place = f"(char *){sending.to} + {sending.at}"
     if isinstance(step.source, Text):

@@ -16,7 +16,7 @@ from tracer.backends.bcc.codegen.c import C, c_type
 from tracer.backends.bcc.codegen.placement import KeyStep, Part, place
 from tracer.backends.bcc.codegen.sites import SiteTexts
 from tracer.backends.bcc.events.records import Record
-from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
+from tracer.backends.bcc.maps.element_bytes import SHORT_TEXT, size_of
 from tracer.backends.bcc.maps.tables import Table
 from tracer.dataclass import dataclass, field
 from tracer.lang.typed import Program
@@ -159,11 +159,11 @@ class Context(Protocol):
 
     struct: str
 
-    def argument(self, function: Function, index: int, name: Name) -> C:
+    def argument(self, function: CFunction, index: int, name: Name) -> C:
         """The C that reads `argN`."""
 
 
-class Function:
+class CFunction:
     """One C function. `many`: it serves variants which differ in the texts of `probe` and `func` (`site_text`)."""
 
     def __init__(self, shared: Shared, steps: Steps, variant: Variant, many: bool, context: Context) -> None:

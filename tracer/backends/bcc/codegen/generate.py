@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from tracer.backends.bcc.codegen.arguments import REGISTERS
-from tracer.backends.bcc.codegen.function import ROUNDS, Context, Function, Scratch, Shared
+from tracer.backends.bcc.codegen.function import ROUNDS, CFunction, Context, Scratch, Shared
 from tracer.backends.bcc.codegen.maps.steps import FIRST_TABLE
 from tracer.backends.bcc.codegen.placement import lead
 from tracer.backends.bcc.codegen.printer import declare_slots, run
@@ -20,10 +20,10 @@ from tracer.backends.bcc.codegen.sites import SITE_TEXTS, SiteTexts, noted_sites
 from tracer.backends.bcc.events.records import Record
 from tracer.backends.bcc.maps.tables import Table, marks, tables
 from tracer.dataclass import dataclass
-from tracer.lang.aggregations.model import COUNTER, TOTAL
+from tracer.kinds.arch import X86_64, native
+from tracer.lang.aggregations.aggregation import COUNTER, TOTAL
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.plan.points import first_numbers
-from tracer.probes.arch import X86_64, native
 from tracer.steps.model import Fetch, MapAdd, Steps, Update
 from tracer.steps.rounds import NO_ROUNDS
 from tracer.steps.values import UserStack
@@ -160,7 +160,7 @@ def generate(
 
 
 def _counting(
-    steps: Steps, tables: Mapping[str, Table], adding: Mapping[str, int], functions: list[Function]
+    steps: Steps, tables: Mapping[str, Table], adding: Mapping[str, int], functions: list[CFunction]
 ) -> Table | None:
     """The table that one of a clause's steps adds to at every hit, and no other step of a probe: an array that is soon
     read. The overhead guard reads it, and the clause needs no second counter.
@@ -269,9 +269,9 @@ def _alike(probe: ProbePlan) -> list[list[Variant]]:
     return list(groups.values())
 
 
-def _body(shared: Shared, steps: Steps, variants: list[Variant], context: Context) -> Function:
+def _body(shared: Shared, steps: Steps, variants: list[Variant], context: Context) -> CFunction:
     """The steps as lines of a function."""
-    function = Function(shared, steps, variants[0], len(variants) > 1, context)
+    function = CFunction(shared, steps, variants[0], len(variants) > 1, context)
     first = lead(steps.body)
     declare_slots(function, steps.body[:first])
     run(function, steps.body[:first])
@@ -286,7 +286,7 @@ def _body(shared: Shared, steps: Steps, variants: list[Variant], context: Contex
 
 
 def _text(
-    function: Function, clause: int, variants: list[Variant], name: str, uncounted: bool, notes: bool
+    function: CFunction, clause: int, variants: list[Variant], name: str, uncounted: bool, notes: bool
 ) -> str:
     sites = sum(len(variant.sites) for variant in variants)
     lines = [

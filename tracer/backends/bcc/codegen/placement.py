@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from tracer.backends.bcc.events.records import bytes_behind, words_of
-from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
+from tracer.backends.bcc.maps.element_bytes import SHORT_TEXT, size_of
 from tracer.backends.bcc.maps.tables import Table
 from tracer.dataclass import dataclass
 from tracer.lang.types import UINT64, StringType, TupleType, Type, is_block, operations

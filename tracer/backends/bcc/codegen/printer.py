@@ -9,7 +9,7 @@ from tracer.backends.bcc.codegen import records
 from tracer.backends.bcc.codegen.c import C, binary, c_type, unary
 from tracer.backends.bcc.codegen.callbacks import callback, given_to, taken_from
 from tracer.backends.bcc.codegen.fetches import fetch
-from tracer.backends.bcc.codegen.function import ROUNDS, Function
+from tracer.backends.bcc.codegen.function import ROUNDS, CFunction
 from tracer.backends.bcc.codegen.maps import steps as maps
 from tracer.backends.bcc.codegen.placement import scalar
 from tracer.backends.bcc.codegen.wide import clear, computed, copy_words, into, zero
@@ -28,13 +28,13 @@ _MOST_ROUNDS = 1 << 23
 """Rounds of one loop at most where the kernel runs them (`BPF_MAX_LOOPS`)."""
 
 
-def run(function: Function, block: Block) -> None:
+def run(function: CFunction, block: Block) -> None:
     """Writes a list of steps."""
     for step in block:
         _STEPS[type(step)](function, step)
 
 
-def declare_slots(function: Function, block: Block) -> None:
+def declare_slots(function: CFunction, block: Block) -> None:
     """The scratch variables of some steps, 0 or empty at each hit; those that are there already are left alone."""
     found = {step.slot for step in walk(block) if isinstance(step, (model.GetSlot, model.SetSlot))}
     for slot in sorted(found - set(function.slots)):
@@ -47,29 +47,29 @@ def declare_slots(function: Function, block: Block) -> None:
             (clear if isinstance(kind, StringType) else zero)(function, held)
 
 
-def _let(function: Function, step: model.Let) -> None:
+def _let(function: CFunction, step: model.Let) -> None:
     if scalar(step.name.type):
         function.declare(step.name.id, step.name.type, computed(function, step.value))
     else:
         into(function, step.value, function.home(step.name), step.name.type)
 
 
-def _fetch(function: Function, step: model.Fetch) -> None:
+def _fetch(function: CFunction, step: model.Fetch) -> None:
     if not step.unused or step.name.id in function.placement.used:
         fetch(function, step)
 
 
-def _random(function: Function, step: model.Random) -> None:
+def _random(function: CFunction, step: model.Random) -> None:
     function.declare(step.name.id, step.name.type, C("random_number()"))
 
 
-def _signal(function: Function, step: model.Signal) -> None:
+def _signal(function: CFunction, step: model.Signal) -> None:
     helper = "signal_thread" if step.thread else "signal_process"
     number = function.once("signal", computed(function, step.number))
     function.declare(step.name.id, step.name.type, C(f"{helper}({number})", "s64"))
 
 
-def _get_slot(function: Function, step: model.GetSlot) -> None:
+def _get_slot(function: CFunction, step: model.GetSlot) -> None:
     held = function.slots[step.slot]
     if isinstance(held, C):
         function.declare(step.name.id, step.name.type, held)
@@ -79,7 +79,7 @@ def _get_slot(function: Function, step: model.GetSlot) -> None:
         copy_words(function, held, function.home(step.name))
 
 
-def _set_slot(function: Function, step: model.SetSlot) -> None:
+def _set_slot(function: CFunction, step: model.SetSlot) -> None:
     held = function.slots[step.slot]
     if isinstance(held, C):
         function.line(f"{held} = {computed(function, step.value)};")
@@ -95,25 +95,25 @@ def _set_slot(function: Function, step: model.SetSlot) -> None:
         into(function, step.value, held, kind)
 
 
-def _moment(function: Function, step: model.Moment) -> None:
+def _moment(function: CFunction, step: model.Moment) -> None:
     mark = f"&control->mark[{function.shared.marks[step.map]}]"
     function.declare(step.name.id, step.name.type, f"raise_mark({mark}, {'ZEROED' if step.zero else 'CLEARED'})")
     if _in_user_space(function, step.map):
         records.emptied(function, step)
 
 
-def _empty(function: Function, step: model.Empty) -> None:
+def _empty(function: CFunction, step: model.Empty) -> None:
     if not _in_user_space(function, step.map):
         number = records.number_of(function, Record("zero" if step.zero else "clear", map=step.map))
         function.line(f"emit_raised({number}, {function.numbers[step.moment.id]}, control->wakeup);")
 
 
-def _in_user_space(function: Function, map: str) -> bool:
+def _in_user_space(function: CFunction, map: str) -> bool:
     """Whether user space has emptied a map as soon as it knew of the moment."""
     return kept_of(function.shared.program.maps[map]).in_user_space
 
 
-def _exit(function: Function, step: model.Exit) -> None:
+def _exit(function: CFunction, step: model.Exit) -> None:
     if isinstance(step.code, Const):
         function.line(f"control->exiting = {int(step.code.value) + 1:d}ULL;")
         records.control(function, Record("exit", int(step.code.value)))
@@ -124,19 +124,19 @@ def _exit(function: Function, step: model.Exit) -> None:
     function.leave()
 
 
-def _unless(function: Function, condition: Value) -> str:
+def _unless(function: CFunction, condition: Value) -> str:
     return f"if ({unary('!', computed(function, condition), 'bool')})"
 
 
-def _require(function: Function, step: model.Require) -> None:
+def _require(function: CFunction, step: model.Require) -> None:
     function.leave(unary("!", computed(function, step.condition), "bool"))
 
 
-def _within(function: Function, step: model.Within) -> None:
+def _within(function: CFunction, step: model.Within) -> None:
     function.leave_unreadable(unary("!", computed(function, step.condition), "bool"))
 
 
-def _if(function: Function, step: model.If) -> None:
+def _if(function: CFunction, step: model.If) -> None:
     result = step.result
     if result is not None and scalar(result.type):
         function.declare(result.id, result.type, "")
@@ -152,7 +152,7 @@ def _if(function: Function, step: model.If) -> None:
             _give(function, result, values[1])
 
 
-def _give(function: Function, result: Name | None, value: Value | None) -> None:
+def _give(function: CFunction, result: Name | None, value: Value | None) -> None:
     if result is None or value is None:
         return
     if scalar(result.type):
@@ -161,7 +161,7 @@ def _give(function: Function, result: Name | None, value: Value | None) -> None:
         into(function, value, function.buffers[result.id], result.type)
 
 
-def _while(function: Function, step: model.While) -> None:
+def _while(function: CFunction, step: model.While) -> None:
     if function.shared.repeats:
 
         def head(rounds: str) -> None:
@@ -180,7 +180,7 @@ def _while(function: Function, step: model.While) -> None:
         run(function, step.body)
 
 
-def _range(function: Function, step: model.Range) -> None:
+def _range(function: CFunction, step: model.Range) -> None:
     if function.shared.repeats:
         start = function.temporary("start", computed(function, step.start), c_type(step.name.type))
         stop = function.temporary("stop", computed(function, step.stop), c_type(step.stop.type))
@@ -204,7 +204,7 @@ def _range(function: Function, step: model.Range) -> None:
         run(function, step.body)
 
 
-def _repeated(function: Function, head: Callable[[str], None], body: Block) -> None:
+def _repeated(function: CFunction, head: Callable[[str], None], body: Block) -> None:
     """A loop whose rounds are a function that the kernel calls. `head` tests whether there is another round."""
 
     def round() -> None:
@@ -217,12 +217,12 @@ def _repeated(function: Function, head: Callable[[str], None], body: Block) -> N
     taken_from(function, made, given)
 
 
-def _end_unless(function: Function, condition: C) -> None:
+def _end_unless(function: CFunction, condition: C) -> None:
     with function.block(f"if ({unary('!', condition, 'bool')})"):
         function.end_round("break")
 
 
-def _round(function: Function, step: model.Round) -> None:
+def _round(function: CFunction, step: model.Round) -> None:
     with function.block(f"if ({ROUNDS} > {step.limit - step.rounds})"):
         # Counted when the clause ends: to count here, in loops inside each other, is too much for the verifier.
         function.line(f"{ROUNDS} = {NO_ROUNDS};")
@@ -230,13 +230,13 @@ def _round(function: Function, step: model.Round) -> None:
     function.line(f"{ROUNDS} += {step.rounds};")
 
 
-def _verifiable(function: Function, rounds: str) -> None:
+def _verifiable(function: CFunction, rounds: str) -> None:
     with function.block(f"if ({rounds} >= {VERIFIABLE_ROUNDS})"):
         function.line("lose(LOST_LOOPS);")
         function.line("break;")
 
 
-_STEPS: dict[type, Callable[[Function, Any], None]] = {
+_STEPS: dict[type, Callable[[CFunction, Any], None]] = {
     model.Let: _let,
     model.Fetch: _fetch,
     model.Random: _random,

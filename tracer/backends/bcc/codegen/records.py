@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.backends.bcc.codegen.c import C
-from tracer.backends.bcc.codegen.function import Function, Sending
+from tracer.backends.bcc.codegen.function import CFunction, Sending
 from tracer.backends.bcc.codegen.placement import Leaf, RecordStep, bare, leaves, record_values, scalar
 from tracer.backends.bcc.codegen.wide import computed, pointer, symbol
 from tracer.backends.bcc.events.records import Record, bytes_behind, words_of
@@ -15,7 +15,7 @@ _ON_STACK_WORDS = 16
 _COPIED_BY_WORDS = 4
 
 
-def number_of(function: Function, record: Record) -> int:
+def number_of(function: CFunction, record: Record) -> int:
     """The record's number in the program; equal ones share it."""
     records = function.shared.records
     if record not in records:
@@ -23,19 +23,19 @@ def number_of(function: Function, record: Record) -> int:
     return records.index(record)
 
 
-def control(function: Function, record: Record) -> None:
+def control(function: CFunction, record: Record) -> None:
     """A record without values that must not be lost."""
     number = number_of(function, record)
     function.line(f"emit_control({number}, &control->pending[{number}], control->wakeup);")
 
 
-def exited(function: Function, code: C) -> None:
+def exited(function: CFunction, code: C) -> None:
     """An exit() whose code is known at the hit alone."""
     number = number_of(function, Record("exit", types=(UINT8,)))
     function.line(f"emit_moment({number}, {code}, &control->pending[{number}], control->wakeup);")
 
 
-def print_map(function: Function, step: PrintMap) -> None:
+def print_map(function: CFunction, step: PrintMap) -> None:
     """print(@x): of a map that probes clear, as it is at a mark."""
     record = Record("map", map=step.map, top=step.top, div=step.div, ended=step.moment is not None)
     mark = function.shared.marks.get(step.map)
@@ -50,21 +50,21 @@ def print_map(function: Function, step: PrintMap) -> None:
         function.line(f"emit_moment({number}, control->mark[{mark}], {pending}, control->wakeup);")
 
 
-def emptied(function: Function, step: Moment) -> None:
+def emptied(function: CFunction, step: Moment) -> None:
     """The moment at which a series is cleared or zeroed, which user space does."""
     number = number_of(function, Record("zero" if step.zero else "clear", map=step.map))
     pending = f"&control->pending[{number}]"
     function.line(f"emit_moment({number}, {function.numbers[step.name.id]}, {pending}, control->wakeup);")
 
 
-def time(function: Function, step: Time) -> None:
+def time(function: CFunction, step: Time) -> None:
     """The moment of `time(fmt)`."""
     record = function.buffer(1, stem="record")
     function.line(f"{record.word(0)} = {number_of(function, Record('time', step.format))};")
     function.line(f"emit({record.at(0)}, 8, control->wakeup);")
 
 
-def send(function: Function, step: RecordStep) -> None:
+def send(function: CFunction, step: RecordStep) -> None:
     """A record with values."""
     values = record_values(step)
     types = tuple(value.type for value in values)
@@ -86,14 +86,14 @@ def send(function: Function, step: RecordStep) -> None:
     del function.records[id(step)]
 
 
-def reach(function: Function, leaf: Leaf) -> Sending:
+def reach(function: CFunction, leaf: Leaf) -> Sending:
     """The record of a later step, which has the strings and stacks that stand before one of its leaves."""
     sending = _sending(function, leaf.step)
     _store_before(function, sending, leaves(leaf.step), leaf.index)
     return sending
 
 
-def _sending(function: Function, step: RecordStep) -> Sending:
+def _sending(function: CFunction, step: RecordStep) -> Sending:
     """The record of a step, opened if it is not yet."""
     sending = function.records.get(id(step))
     if sending is None:
@@ -110,12 +110,12 @@ def _sending(function: Function, step: RecordStep) -> Sending:
     return sending
 
 
-def advance(function: Function, sending: Sending, length: C, size: int) -> None:
+def advance(function: CFunction, sending: Sending, length: C, size: int) -> None:
     """Behind what has been written into a record."""
     function.line(f"ADVANCE({sending.at}, {length}, {size});")
 
 
-def _store_before(function: Function, sending: Sending, every: list[Leaf], index: int) -> None:
+def _store_before(function: CFunction, sending: Sending, every: list[Leaf], index: int) -> None:
     """Strings and stacks that stand in memory, those before a leaf; the leaf itself is the caller's."""
     for leaf in every[sending.done : index]:
         if bytes_behind(leaf.value.type):
@@ -123,7 +123,7 @@ def _store_before(function: Function, sending: Sending, every: list[Leaf], index
     sending.done = index + 1
 
 
-def _store_bytes(function: Function, sending: Sending, leaf: Leaf) -> None:
+def _store_bytes(function: CFunction, sending: Sending, leaf: Leaf) -> None:
     kind = leaf.value.type
     source = pointer(function, leaf.value)
     place = f"(char *){sending.to} + {sending.at}"
@@ -147,7 +147,7 @@ def _store_bytes(function: Function, sending: Sending, leaf: Leaf) -> None:
     advance(function, sending, length, size)
 
 
-def _store(function: Function, to: str, leaf: Leaf) -> None:
+def _store(function: CFunction, to: str, leaf: Leaf) -> None:
     """A number, or a symbol's two."""
     value = bare(leaf.value)
     if scalar(value.type):

@@ -7,16 +7,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracer.backends.bcc.codegen.c import ATOM, C, call, cast, plain
-from tracer.backends.bcc.codegen.function import Buffer, Function
+from tracer.backends.bcc.codegen.function import Buffer, CFunction
+from tracer.backends.bcc.codegen.operands import constant, item_part, number, operands, part
 from tracer.backends.bcc.codegen.placement import bare, item, scalar
-from tracer.backends.bcc.codegen.values import constant, item_part, number, operands, part
-from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
+from tracer.backends.bcc.maps.element_bytes import SHORT_TEXT, size_of
 from tracer.lang.types import StringType, TupleType, Type, memory_size, operations
 from tracer.lang.types.operations import Operation
 from tracer.steps.values import Const, Name, Op, SiteText, Value
 
 
-def prepare(function: Function, value: Value) -> None:
+def prepare(function: CFunction, value: Value) -> None:
     """Puts the operands into memory that an expression compares or searches there."""
     if not isinstance(value, Op):
         return
@@ -27,13 +27,13 @@ def prepare(function: Function, value: Value) -> None:
         function.made[bare(arg)] = pointer(function, arg)
 
 
-def computed(function: Function, value: Value) -> C:
+def computed(function: CFunction, value: Value) -> C:
     """The C expression of a number, behind the statements that it needs."""
     prepare(function, value)
     return number(function, value)
 
 
-def pointer(function: Function, value: Value) -> Buffer:
+def pointer(function: CFunction, value: Value) -> Buffer:
     """A buffer that holds the value: where it stands already, or a new one."""
     value = bare(value)
     match value:
@@ -47,7 +47,7 @@ def pointer(function: Function, value: Value) -> Buffer:
             return held
 
 
-def into(function: Function, value: Value, to: Buffer, kind: Type) -> None:
+def into(function: CFunction, value: Value, to: Buffer, kind: Type) -> None:
     """Writes a value into the buffer of a value of `kind`: its own type, or one with wider strings."""
     if scalar(kind):
         prepare(function, value)
@@ -85,7 +85,7 @@ def into(function: Function, value: Value, to: Buffer, kind: Type) -> None:
             copy_words(function, pointer(function, value), to)
 
 
-def symbol(function: Function, args: tuple[Value, ...]) -> tuple[C, C]:
+def symbol(function: CFunction, args: tuple[Value, ...]) -> tuple[C, C]:
     """The two words of a symbol: the process with a number for what lies at the address, and the address. The moment is
     now.
     """
@@ -95,7 +95,7 @@ def symbol(function: Function, args: tuple[Value, ...]) -> tuple[C, C]:
     return call("place_of", computed(function, process), at), at
 
 
-def _part(function: Function, value: Op, to: Buffer) -> None:
+def _part(function: CFunction, value: Op, to: Buffer) -> None:
     """A part of a block that is no number: by words, as its place need not be a word's."""
     whole, offset = value.args
     text = isinstance(value.type, StringType)
@@ -121,7 +121,7 @@ def _part(function: Function, value: Op, to: Buffer) -> None:
         set_used(function, to, f"{8 * to.words}")
 
 
-def _buffer(function: Function, value: Op, to: Buffer) -> None:
+def _buffer(function: CFunction, value: Op, to: Buffer) -> None:
     """The length, then so many bytes; zeros behind."""
     block, length = value.args
     source, size = pointer(function, block), function.once("length", computed(function, length))
@@ -133,13 +133,13 @@ def _buffer(function: Function, value: Op, to: Buffer) -> None:
         function.line(f"end_bytes({to.at(1)}, {words}, {size});")
 
 
-def _padded(function: Function, value: Op, to: Buffer) -> None:
+def _padded(function: CFunction, value: Op, to: Buffer) -> None:
     (narrower,) = value.args
     zero(function, to)
     copy_words(function, pointer(function, narrower), to.behind(0, size_of(narrower.type) // 8))
 
 
-def _pack(function: Function, value: Op, to: Buffer) -> None:
+def _pack(function: CFunction, value: Op, to: Buffer) -> None:
     zero(function, to)
     at = 0
     for arg in value.args:
@@ -150,12 +150,12 @@ def _pack(function: Function, value: Op, to: Buffer) -> None:
         at += size
 
 
-def _symbol(function: Function, value: Op, to: Buffer) -> None:
+def _symbol(function: CFunction, value: Op, to: Buffer) -> None:
     for index, word in enumerate(symbol(function, value.args)):
         function.line(f"{to.word(index)} = {word};")
 
 
-def _called(function: Function, value: Op, to: Buffer) -> None:
+def _called(function: CFunction, value: Op, to: Buffer) -> None:
     """A text that a function of the prelude makes, in an empty buffer."""
     given: list[object] = []
     for arg in value.args:
@@ -168,7 +168,7 @@ def _called(function: Function, value: Op, to: Buffer) -> None:
     set_used(function, to, function.temporary("length", made).text)
 
 
-def _literal(function: Function, text: bytes, to: Buffer, kind: StringType) -> None:
+def _literal(function: CFunction, text: bytes, to: Buffer, kind: StringType) -> None:
     text = text[: kind.size - 1]
     count = -(-len(text) // 8) if to.used else to.words
     clear(function, to, from_word=count)
@@ -179,7 +179,7 @@ def _literal(function: Function, text: bytes, to: Buffer, kind: StringType) -> N
     set_used(function, to, f"{len(text)}")
 
 
-def _site_text(function: Function, name: str, to: Buffer) -> None:
+def _site_text(function: CFunction, name: str, to: Buffer) -> None:
     """`probe` or `func`, from the words of the site's texts."""
     texts = function.shared.site_texts
     first, count = (0, texts.probe_words) if name == "probe" else (texts.probe_words, texts.function_words)
@@ -190,7 +190,7 @@ def _site_text(function: Function, name: str, to: Buffer) -> None:
     set_used(function, to, f"{8 * count}")
 
 
-def _copy_text(function: Function, source: Buffer, to: Buffer) -> None:
+def _copy_text(function: CFunction, source: Buffer, to: Buffer) -> None:
     """Short ones by words, between long buffers as far as the source is used."""
     if source.at(0) == to.at(0):
         return
@@ -206,7 +206,7 @@ def _copy_text(function: Function, source: Buffer, to: Buffer) -> None:
         set_used(function, to, f"in_use(&{source.used[0]})")
 
 
-def copy_words(function: Function, source: Buffer, to: Buffer) -> None:
+def copy_words(function: CFunction, source: Buffer, to: Buffer) -> None:
     """Copies all words from buffer to buffer."""
     if source.at(0) == to.at(0):
         return
@@ -218,7 +218,7 @@ def copy_words(function: Function, source: Buffer, to: Buffer) -> None:
     all_used(function, to, 8 * to.words)
 
 
-def clear(function: Function, to: Buffer, from_word: int = 0) -> None:
+def clear(function: CFunction, to: Buffer, from_word: int = 0) -> None:
     """Makes a string, or the frames of a stack, empty: a short one from a word on, a long one as far as it was used."""
     if to.used:
         function.line(f"clear_text((char *)({to.at(0)}), {8 * to.words}, &{to.used[0]});")
@@ -226,7 +226,7 @@ def clear(function: Function, to: Buffer, from_word: int = 0) -> None:
         zero(function, to, from_word)
 
 
-def zero(function: Function, to: Buffer, from_word: int = 0) -> None:
+def zero(function: CFunction, to: Buffer, from_word: int = 0) -> None:
     """Zeros in every word from one on."""
     rest = 8 * (to.words - from_word)
     if rest > 128:
@@ -236,19 +236,19 @@ def zero(function: Function, to: Buffer, from_word: int = 0) -> None:
     all_used(function, to, 0)
 
 
-def all_used(function: Function, to: Buffer, size: int) -> None:
+def all_used(function: CFunction, to: Buffer, size: int) -> None:
     """Notes how much of every long part may be in use."""
     for lvalue in to.used.values():
         function.line(f"{lvalue} = {size};")
 
 
-def set_used(function: Function, to: Buffer, length: str) -> None:
+def set_used(function: CFunction, to: Buffer, length: str) -> None:
     """Notes how much of a long string or stack is in use."""
     if 0 in to.used:
         function.line(f"{to.used[0]} = {length};")
 
 
-SPELLED: dict[Operation, Callable[[Function, Op, Buffer], None]] = {
+SPELLED: dict[Operation, Callable[[CFunction, Op, Buffer], None]] = {
     operations.SYMBOL: _symbol,
     operations.PART: _part,
     operations.PACK: _pack,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tracer.kinds.arch import X86_64, native
 from tracer.lang import features
 from tracer.lang.features import Feature
 from tracer.plan.states import NO_COUNTER, Has, State, Supported, Unsupported, elsewhere
-from tracer.probes.arch import X86_64, native
 
 NO_BPF = Unsupported(
     "the kernel has no bpf(), or something like a container's seccomp filter hides it",

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from tracer.backends.bcc.maps.layout import wrap
+from tracer.backends.bcc.maps.element_bytes import wrap
 from tracer.dataclass import dataclass, replace
+from tracer.kinds.site import ArgSpec
+from tracer.kinds.site import Const as Operand
 from tracer.lang.types import BOOL, BoolType, IntType, StringType, Type, operations
 from tracer.lang.types import Value as Known
 from tracer.plan.model import Plan, ProbePlan, Variant
-from tracer.probes.site import ArgSpec
-from tracer.probes.site import Const as Operand
 from tracer.results.values import Key
 from tracer.steps.arithmetic import bounds, limits
 from tracer.steps.model import Fetch, Let, MapAdd, Steps, Update

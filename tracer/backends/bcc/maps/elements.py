@@ -6,9 +6,9 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tracer.backends.bcc.maps.layout import decoder
+from tracer.backends.bcc.maps.element_bytes import decoder
 from tracer.backends.bcc.maps.tables import Table
-from tracer.lang.aggregations.model import COUNTER, EXTREME, MEAN, PEAK, TOTAL, VALUE, Cell
+from tracer.lang.aggregations.aggregation import COUNTER, EXTREME, MEAN, PEAK, TOTAL, VALUE, Cell
 from tracer.lang.aggregations.registry import kept_of
 from tracer.lang.fixed_width import wrap_int
 from tracer.lang.typed import MapDecl

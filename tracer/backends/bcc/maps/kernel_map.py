@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tracer.backends.bcc.maps.contents import Contents, Raw
 from tracer.backends.bcc.maps.control import Control
+from tracer.backends.bcc.maps.element_bytes import encode, wrap
 from tracer.backends.bcc.maps.elements import Element, element_of
-from tracer.backends.bcc.maps.layout import encode, wrap
 from tracer.backends.bcc.maps.resets import (
     Generations,
     History,
@@ -33,7 +33,7 @@ from tracer.backends.bcc.maps.resets import (
     moved_to,
 )
 from tracer.kernel import bpf
-from tracer.lang.aggregations.model import VALUE
+from tracer.lang.aggregations.aggregation import VALUE
 from tracer.lang.types import IntType, TupleType, Value
 from tracer.results.events import Loss
 from tracer.results.store import zeroed

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from tracer.backends.bcc.maps.contents import Contents
 from tracer.backends.bcc.maps.control import Control
+from tracer.backends.bcc.maps.element_bytes import wrap
 from tracer.backends.bcc.maps.kernel_map import AddedMap, ScalarMap
-from tracer.backends.bcc.maps.layout import wrap
 from tracer.backends.bcc.maps.resets import Marks, clears
 from tracer.backends.bcc.maps.tables import Table
-from tracer.lang.aggregations.model import VALUE
+from tracer.lang.aggregations.aggregation import VALUE
 from tracer.lang.aggregations.registry import kept_of
 from tracer.lang.typed import Program
 from tracer.lang.types import Value

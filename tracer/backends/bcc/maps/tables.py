@@ -24,9 +24,9 @@ after it counts anew; the map is then a hash with the mark in its key, with or w
 from __future__ import annotations
 
 from tracer.backends.bcc.maps.dense import Grid, grids
-from tracer.backends.bcc.maps.layout import KeyLayout, size_of
+from tracer.backends.bcc.maps.element_bytes import KeyLayout, size_of
 from tracer.dataclass import dataclass
-from tracer.lang.aggregations.model import COUNTER, TOTAL, VALUE, Cell
+from tracer.lang.aggregations.aggregation import COUNTER, TOTAL, VALUE, Cell
 from tracer.lang.aggregations.registry import buckets_of, kept_of
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType

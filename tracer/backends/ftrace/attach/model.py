@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from tracer.kernel.uprobe_events.model import Fetch
-from tracer.probes.site import Operand, Site
+from tracer.kernel.uprobe_events.events import Fetch
+from tracer.kinds.site import Operand, Site
 
 if TYPE_CHECKING:
     from tracer.kernel.trials.hit_cost import Cost, HitCosts

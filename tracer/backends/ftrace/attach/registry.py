@@ -6,9 +6,9 @@ from typing import Final
 
 from tracer.backends.ftrace.attach.model import Attacher
 from tracer.backends.ftrace.attach.uprobe import IN_FILES
-from tracer.probes.site import Site
-from tracer.probes.uprobe import UPROBE, URETPROBE
-from tracer.probes.usdt import USDT
+from tracer.kinds.site import Site
+from tracer.kinds.uprobe import UPROBE, URETPROBE
+from tracer.kinds.usdt import USDT
 
 ATTACHERS: Final[dict[str, Attacher]] = {
     place: IN_FILES for kind in (USDT, UPROBE, URETPROBE) for place in kind.places

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from tracer.backends.ftrace.attach.model import NotExpressible
-from tracer.kernel.uprobe_events.model import Fetch
-from tracer.probes.site import FileSite, Global, GlobalPointer, Mem, Operand, Reg, Site
+from tracer.kernel.uprobe_events.events import Fetch
+from tracer.kinds.site import FileSite, Global, GlobalPointer, Mem, Operand, Reg, Site
 
 if TYPE_CHECKING:
     from tracer.kernel.trials.hit_cost import Cost, HitCosts

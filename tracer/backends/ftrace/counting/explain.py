@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracer.backends.ftrace.program import Event
+from tracer.backends.ftrace.program import ProbeEvent
 
 
-def where_lines(events: Sequence[Event]) -> tuple[str, ...]:
+def where_lines(events: Sequence[ProbeEvent]) -> tuple[str, ...]:
     """A line for each map that probes aggregate or add to, by name. A map can have several places."""
     places: dict[str, dict[str, None]] = {}
     for event in events:

@@ -28,7 +28,7 @@ from tracer.backends.ftrace.trigger import (
     Trigger,
 )
 from tracer.dataclass import dataclass, field
-from tracer.kernel.uprobe_events.model import Fetch
+from tracer.kernel.uprobe_events.events import Fetch
 from tracer.lang.aggregations.registry import buckets_of, kept_of
 from tracer.lang.fixed_width import wrap_int
 from tracer.lang.typed import MapDecl

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from tracer.backends.ftrace.program import Event, FtraceProgram
+from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent
 from tracer.backends.ftrace.read.copies import FIRST, Copies, Copy
 from tracer.backends.ftrace.read.descriptors import Abilities, CannotOpen, NeedsSamples, Opener, Opening, ProcessEnded
 from tracer.backends.ftrace.read.leader import Leaders, takes_descriptors
@@ -24,10 +24,10 @@ from tracer.kernel import buffers, perf
 from tracer.kernel.limits import MORE_DESCRIPTORS
 from tracer.kernel.trials.instructions import NOT_PROBED, may_go_without
 from tracer.kernel.uprobe_events.definitions import Definitions
-from tracer.kernel.uprobe_events.model import Place
+from tracer.kernel.uprobe_events.events import ProbePlace
 from tracer.kernel.uprobe_events.trials import Trials
 from tracer.kernel.workers.watcher import Watcher
-from tracer.probes.site import FileSite, Spot, Target
+from tracer.kinds.site import FileSite, Spot, Target
 
 if TYPE_CHECKING:
     from tracer.backends import Unwinder
@@ -308,8 +308,8 @@ class Attachment:
 
 
 def open_events(
-    definitions: Definitions, events: list[Event], program: FtraceProgram, target: Target, stop: Callable[[], bool]
-) -> tuple[Attachment, list[Event], dict[Spot, FileSite]]:
+    definitions: Definitions, events: list[ProbeEvent], program: FtraceProgram, target: Target, stop: Callable[[], bool]
+) -> tuple[Attachment, list[ProbeEvent], dict[Spot, FileSite]]:
     """Opens defined events; returns them as they are read, with the sites that a pattern goes without since the kernel
     does not probe them.
 
@@ -374,7 +374,7 @@ def open_events(
             raise complaint
 
 
-def _defined_beside(definitions: Definitions, events: Sequence[Event], pids: Sequence[int]) -> list[Beside]:
+def _defined_beside(definitions: Definitions, events: Sequence[ProbeEvent], pids: Sequence[int]) -> list[Beside]:
     if not any(event.texts(branch) for event in events for branch in range(len(event.branches))):
         return []
     from tracer.backends.ftrace.read.long_strings import define_beside  # few programs need it
@@ -382,7 +382,7 @@ def _defined_beside(definitions: Definitions, events: Sequence[Event], pids: Seq
     return define_beside(definitions, events, pids)
 
 
-def _may_lose(event: Event, refused: Iterable[Place]) -> bool:
+def _may_lose(event: ProbeEvent, refused: Iterable[ProbePlace]) -> bool:
     """Whether an event can go without these of its places."""
     return all(
         may_go_without(run.clause, place.site.spot) for place in refused for run in event.branches[place.branch]

@@ -15,11 +15,11 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tracer.backends.ftrace.program import Event
+from tracer.backends.ftrace.program import ProbeEvent
 from tracer.kernel.uprobe_events.definitions import Definitions
+from tracer.kinds.site import FileSite
 from tracer.plan.model import Plan
 from tracer.plan.points import points
-from tracer.probes.site import FileSite
 
 if TYPE_CHECKING:
     from tracer.backends.ftrace.read.attachment import Attachment
@@ -38,13 +38,14 @@ class EventHits:
     """
 
     def __init__(
-        self, plan: Plan, definitions: Definitions, attachment: Attachment, opened: Sequence[Event],
-        triggered: Sequence[Event],
+        self, plan: Plan, definitions: Definitions, attachment: Attachment, opened: Sequence[ProbeEvent],
+        triggered: Sequence[ProbeEvent],
     ) -> None:  # fmt: skip
         self._count = len(points(plan))
         self._definitions = definitions
         self._attachment = attachment
-        self._events: list[tuple[int | None, Event]] = [*enumerate(opened), *((None, event) for event in triggered)]
+        counted = ((None, event) for event in triggered)
+        self._events: list[tuple[int | None, ProbeEvent]] = [*enumerate(opened), *counted]
         self._again = 0.0
 
     def hits(self, rarely: bool = True) -> list[int] | None:
@@ -101,7 +102,7 @@ class EventHits:
         """Whether a hit of an attach point becomes a sample."""
         return any(point in event.points and not (event.counts or event.hist) for _, event in self._events)
 
-    def ended_by(self, gone: set[int]) -> Iterator[tuple[int | None, Event]]:
+    def ended_by(self, gone: set[int]) -> Iterator[tuple[int | None, ProbeEvent]]:
         """The events, with the numbers of those that have descriptors, that are for no attach point but these; each is
         told once.
         """
@@ -110,7 +111,7 @@ class EventHits:
             yield each
 
 
-def _is_counted(each: tuple[int | None, Event]) -> bool:
+def _is_counted(each: tuple[int | None, ProbeEvent]) -> bool:
     """Whether its descriptors see all hits, and each is one of all its attach points."""
     number, event = each
     return number is not None and event.filter is None and len({place.points for place in event.places}) == 1

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracer.backends.ftrace.program import Event
+from tracer.backends.ftrace.program import ProbeEvent
 from tracer.backends.ftrace.read.hist_file import Row, Table, parse
 from tracer.backends.ftrace.trigger import THREAD, Column, Feed, Trigger
 from tracer.errors import TracerError
 from tracer.host.first_namespace import in_first_pid_namespace
 from tracer.kernel.uprobe_events.definitions import Definitions
+from tracer.kinds.site import Target
 from tracer.lang.aggregations.registry import buckets_of, kept_of
 from tracer.lang.fixed_width import wrap_int
 from tracer.lang.typed import MapDecl, Program
 from tracer.lang.types import IntType, Value
-from tracer.probes.site import Target
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key
 
@@ -31,7 +31,7 @@ class HistTriggers:
     def __init__(self, definitions: Definitions, program: Program) -> None:
         self._definitions = definitions
         self._program = program
-        self._events: list[Event] = []
+        self._events: list[ProbeEvent] = []
         self._seen: dict[tuple[str, str], Table] = {}
         self._maps: frozenset[str] = frozenset()
 
@@ -45,7 +45,7 @@ class HistTriggers:
         """The maps that triggers feed."""
         return self._maps
 
-    def prepare(self, events: Sequence[Event]) -> list[Event]:
+    def prepare(self, events: Sequence[ProbeEvent]) -> list[ProbeEvent]:
         """Sets all triggers, paused. The events, without triggers where the kernel refused one or writes its table in a
         way that we cannot read.
         """
@@ -59,7 +59,7 @@ class HistTriggers:
         """Hits no longer count. Raises `TracerError`."""
         self._alter("pause")
 
-    def drop(self, event: Event, maps: LocalMaps) -> None:
+    def drop(self, event: ProbeEvent, maps: LocalMaps) -> None:
         """Ends the triggers of one event, once the maps have what they counted. Raises `TracerError`."""
         for trigger in event.hist:
             self._definitions.alter_trigger(event, trigger.action("pause"))
@@ -86,7 +86,7 @@ class HistTriggers:
                         self._give(maps, trigger, columns, _more(row, held))
                 self._seen[name] = now
 
-    def _prepared(self, event: Event) -> Event:
+    def _prepared(self, event: ProbeEvent) -> ProbeEvent:
         if any(THREAD in trigger.keys for trigger in event.hist) and not in_first_pid_namespace():
             return event.sampled("tid is a key, and the kernel numbers it in the first pid namespace, not in this one")
         try:

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tracer.backends.ftrace.fetchargs import SENTINEL, Number, Text
-from tracer.backends.ftrace.program import Event
+from tracer.backends.ftrace.program import ProbeEvent
 from tracer.backends.ftrace.read.descriptors import Abilities
 from tracer.backends.ftrace.read.padding import padding_of
 from tracer.backends.ftrace.samples.decoder import Decoder, Slots
@@ -37,10 +37,10 @@ from tracer.dataclass import dataclass, field
 from tracer.host.stat import threads_of
 from tracer.kernel import perf
 from tracer.kernel.limits import allowed_descriptors
-from tracer.kernel.uprobe_events import model as uprobe_events
+from tracer.kernel.uprobe_events import events as uprobe_events
 from tracer.kernel.uprobe_events.definitions import Definitions
+from tracer.kernel.uprobe_events.events import ProbePlace
 from tracer.kernel.uprobe_events.format import EventFormat
-from tracer.kernel.uprobe_events.model import Place
 from tracer.steps.python.runtime import NO_ROOM
 
 _MOST_WANTED = 2047
@@ -61,12 +61,12 @@ _U32, _U64 = struct.Struct("=I").unpack_from, struct.Struct("=Q").unpack_from
 
 
 @dataclass(frozen=True, slots=True)
-class Beside(uprobe_events.Event):
+class Beside(uprobe_events.UprobeEvent):
     """The event beside `event`, the one of that `number`, for one of its strings. Its fetch arguments are so many
     `numbers`, that of the string's address last, then the string, then others.
     """
 
-    event: Event
+    event: ProbeEvent
     number: int
     text: Text
     numbers: int
@@ -78,7 +78,7 @@ class Beside(uprobe_events.Event):
         return _HIT_NS + _STRING_NS * len(self.places[0].fetches)
 
 
-def define_beside(definitions: Definitions, events: Sequence[Event], pids: Sequence[int]) -> list[Beside]:
+def define_beside(definitions: Definitions, events: Sequence[ProbeEvent], pids: Sequence[int]) -> list[Beside]:
     """Defines the events beside these; those that cannot be are left out. None where there would be too many, also for
     the descriptors that the threads of the processes need, or where descriptors do not tell their losses: those of an
     event beside others could not be told from theirs.
@@ -93,13 +93,13 @@ def define_beside(definitions: Definitions, events: Sequence[Event], pids: Seque
     return definitions.define_if_possible(wanted)
 
 
-def _beside(event: Event, number: int) -> Iterator[Beside]:
+def _beside(event: ProbeEvent, number: int) -> Iterator[Beside]:
     texts = [event.texts(branch) for branch in range(len(event.branches))]
     if max(map(len, texts)) > _MOST_TEXTS:
         return
     tested = _tested(event)
     for fetch in sorted({fetch for some in texts for fetch in some}):
-        alike: dict[object, tuple[Text, list[Place]]] = {}
+        alike: dict[object, tuple[Text, list[ProbePlace]]] = {}
         for place in event.places:
             text = texts[place.branch].get(fetch)
             padding = padding_of(place.file, text.need + 2) if text is not None and text.need <= _MOST_WANTED else ()
@@ -109,7 +109,7 @@ def _beside(event: Event, number: int) -> Iterator[Beside]:
             others = [place.fetches[other] for other in texts[place.branch] if other != fetch]
             fetches = *(place.fetches[each] for each in shown), place.fetches[fetch], *padding, *others, SENTINEL
             key = tuple(fetch.type for fetch in fetches), text.base, text.offset, text.need
-            alike.setdefault(key, (text, []))[1].append(Place(place.site, fetches, place.branch))
+            alike.setdefault(key, (text, []))[1].append(ProbePlace(place.site, fetches, place.branch))
         for some, (text, places) in enumerate(alike.values()):
             numbers = len(tested) + isinstance(text.base, Number)
             name = f"{event.name}_s{fetch}_{some}"
@@ -117,13 +117,13 @@ def _beside(event: Event, number: int) -> Iterator[Beside]:
             yield Beside(name, tuple(places), event, number, text, numbers, _filter(event, tested, last))
 
 
-def _tested(event: Event) -> list[int]:
+def _tested(event: ProbeEvent) -> list[int]:
     """The fetch arguments that the event's filter tests."""
     parts = event.filter.text.split('"')[::2] if event.filter else []  # a name between quotes may look like one
     return sorted({int(number) for part in parts for number in _FIELD.findall(part)})
 
 
-def _filter(event: Event, tested: Sequence[int], last: int) -> str:
+def _filter(event: ProbeEvent, tested: Sequence[int], last: int) -> str:
     """The event's own, and that the last string has no bytes: a pattern that matches all has not matched those (tried
     on 6.1 and 6.18).
     """

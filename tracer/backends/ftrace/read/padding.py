@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tracer.errors import TracerError
-from tracer.kernel.uprobe_events.model import Fetch
-from tracer.probes.site import FileSite
+from tracer.kernel.uprobe_events.events import Fetch
+from tracer.kinds.site import FileSite
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.structures import PF_X
 

@@ -12,16 +12,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from tracer.backends.ftrace.program import Event, FtraceProgram
+from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.host.maps import mappings
 from tracer.host.named import named
 from tracer.host.stat import descendants, facts_of
 from tracer.host.unserved import unserved
 from tracer.kernel.workers.waiting import Held, Patrol
+from tracer.kinds.site import Target
 from tracer.lang.walk import attach_points
 from tracer.plan.points import points
-from tracer.probes.site import Target
 
 _EVERY_S, _SHARE = 0.1, 50
 """How often processes are looked at, and how much of tracer's time that takes at most: one part of so many."""
@@ -30,7 +30,7 @@ _OWN = ("(%sp)", "(%bp)")
 """The stack, on which the program itself has just worked."""
 
 
-def reads(event: Event) -> bool:
+def reads(event: ProbeEvent) -> bool:
     """Whether the kernel reads memory of the process for it, but for arguments on its stack."""
     return any(
         fetch.place[:1] in "+-" and not (fetch.place.endswith(_OWN) and fetch.place.count("(") == 1)
@@ -105,16 +105,16 @@ class Waits:
             " them"
         )
 
-    def _text(self, events: Sequence[Event]) -> str:
+    def _text(self, events: Sequence[ProbeEvent]) -> str:
         every = points(self._program.plan)
         return ", ".join(dict.fromkeys(every[point].text for point in _points(events)))
 
-    def _detach(self, events: Sequence[Event], detach: Callable[[int], None]) -> None:
+    def _detach(self, events: Sequence[ProbeEvent], detach: Callable[[int], None]) -> None:
         self._events = [event for event in self._events if event not in events]
         for point in _points(events):
             detach(point)
 
-    def _around(self, held: Held) -> Sequence[Event]:
+    def _around(self, held: Held) -> Sequence[ProbeEvent]:
         """The events in which a thread hangs: those of its place, or where that is not known, as in a return probe, all
         that it may be in.
         """
@@ -161,10 +161,10 @@ class Waits:
                     yield pid
 
 
-def _points(events: Sequence[Event]) -> list[int]:
+def _points(events: Sequence[ProbeEvent]) -> list[int]:
     return sorted({point for event in events for place in event.places for point in place.points})
 
 
-def _places(event: Event) -> set[tuple[int, int]]:
+def _places(event: ProbeEvent) -> set[tuple[int, int]]:
     places = event.places if event.is_defined else ()
     return {(place.file.identity.inode, place.file.offset) for place in places}

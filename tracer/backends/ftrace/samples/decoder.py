@@ -11,8 +11,8 @@ from tracer.backends.ftrace.fetchargs import Source
 from tracer.backends.ftrace.samples.shape import Bytes, Sample, Shape
 from tracer.backends.ftrace.samples.writer import Writer, define
 from tracer.dataclass import dataclass
+from tracer.kernel.uprobe_events.events import Fetch
 from tracer.kernel.uprobe_events.format import EventFormat, FieldAt
-from tracer.kernel.uprobe_events.model import Fetch
 from tracer.steps.python.runtime import Compiled, Runtime
 
 if TYPE_CHECKING:

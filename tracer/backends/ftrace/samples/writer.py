@@ -25,8 +25,8 @@ from tracer.backends.ftrace.fetchargs import (
 from tracer.backends.ftrace.samples.sample_functions import cut, last_true, reach, unwound, user_stack
 from tracer.backends.ftrace.samples.shape import CPU, PID, TID, TIME, Bytes, Sample, Shape
 from tracer.host.clock import ahead_ns
+from tracer.kernel.uprobe_events.events import Fetch
 from tracer.kernel.uprobe_events.format import EventFormat
-from tracer.kernel.uprobe_events.model import Fetch
 from tracer.steps.python.runtime import NO_ROOM, measured
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tracer.dataclass import replace
 from tracer.lang import typed
-from tracer.lang.constructs import Argument, Call, Function, Lowering, V
+from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V
 from tracer.lang.fold import constant, convert, laid_out
 from tracer.lang.types import (
     INET,
@@ -211,37 +211,37 @@ def _compared(ctx: Lowering[V], call: typed.Call) -> V:
 
 
 FUNCTIONS = (
-    Function(
-        "buf", "value", "buf(address, length)", (Argument("bytes"), Argument("integer", "the length of buf()")), None,
+    BuiltinFunction(
+        "buf", "value", "buf(address, length)", (Parameter("bytes"), Parameter("integer", "the length of buf()")), None,
         "that many bytes at an address, or of a string or an array (all of it without a length)",
         'printf("%r\\n", buf(arg0, 16));', "buffer", optional=1, rule=_buf, lower=_buffer,
     ),
-    Function(
+    BuiltinFunction(
         "memcmp", "value", "memcmp(a, b, n)",
-        (Argument("laid out"), Argument("laid out"), Argument("integer", "the count of memcmp()")), INT32,
+        (Parameter("laid out"), Parameter("laid out"), Parameter("integer", "the count of memcmp()")), INT32,
         "the difference of the first of n bytes that differ, as signed chars; 0 if none does",
         'if (memcmp(comm, "post", 4) == 0) { @ = count(); }', rule=_memcmp,
         lower=_compared,
     ),
-    Function(
+    BuiltinFunction(
         "memcmp_record", "value", "memcmp_record(a, b, n)",
-        (Argument("laid out"), Argument("laid out"), Argument("integer", "the count of memcmp_record()")), INT32,
+        (Parameter("laid out"), Parameter("laid out"), Parameter("integer", "the count of memcmp_record()")), INT32,
         "the same of two records, the second with its fields in the order of the first",
         "print(memcmp_record((a=1, b=2), (b=2, a=1), 2));", rule=_memcmp, lower=_compared,
     ),
-    Function(
+    BuiltinFunction(
         "ntop", "value", "ntop([family,] address)",
-        (Argument("optional constant", "the family of ntop()"), Argument("value")), None,
+        (Parameter("optional constant", "the family of ntop()"), Parameter("value")), None,
         "an IPv4 address (a number or 4 bytes) or an IPv6 address (16 bytes)", "print(ntop((uint32)arg0));", "inet",
         optional=1, rule=_ntop,
     ),
-    Function(
-        "pton", "value", "pton(text)", (Argument("text", "the address of pton()"),), None,
+    BuiltinFunction(
+        "pton", "value", "pton(text)", (Parameter("text", "the address of pton()"),), None,
         "the bytes of an address that is written in the program", 'print(pton("127.0.0.1")[0]);', "uint8[4] or [16]",
         rule=_pton,
     ),
-    Function(
-        "macaddr", "value", "macaddr(bytes)", (Argument("memory"),), None,
+    BuiltinFunction(
+        "macaddr", "value", "macaddr(bytes)", (Parameter("memory"),), None,
         "6 bytes at an address or of an array as a hardware address", "print(macaddr(arg0));", "mac address",
         rule=_macaddr,
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.lang import typed
-from tracer.lang.constructs import Argument, Call, Function, Lowering, V
+from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V
 from tracer.lang.fold import constant, convert
 from tracer.lang.types import BOOL, UINT64, IntType
 from tracer.lang.types.combine import LITERAL, SMALL
@@ -48,13 +48,13 @@ def _is_error(ctx: Lowering[V], call: typed.Call) -> V:
 
 
 FUNCTIONS = (
-    Function(
-        "bswap", "value", "bswap(n)", (Argument("integer", "the argument of bswap()"),), None,
+    BuiltinFunction(
+        "bswap", "value", "bswap(n)", (Parameter("integer", "the argument of bswap()"),), None,
         "n with its bytes in reverse order, unsigned and as wide as n", "@[bswap((uint16)arg0)] = count();",
         "uint8 to uint64", rule=_bswap, fold=_swapped, lower=_shifts,
     ),
-    Function(
-        "is_err", "value", "is_err(n)", (Argument("integer", "the argument of is_err()"),), BOOL,
+    BuiltinFunction(
+        "is_err", "value", "is_err(n)", (Parameter("integer", "the argument of is_err()"),), BOOL,
         "whether a number or pointer is an error as system calls return it, -4095 to -1",
         "@[is_err(arg0)] = count();",
         fold=lambda type, value: -_LAST_ERROR <= (value + (1 << 63)) % (1 << 64) - (1 << 63) < 0, lower=_is_error,

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracer.lang import typed
-from tracer.lang.constructs import Argument, Call, Function
+from tracer.lang.constructs import BuiltinFunction, Call, Parameter
 from tracer.lang.fold import string
 from tracer.lang.types import BOOL, UINT64, ArrayType, IntType, PointerType, StringType, TupleType, Type
 
 
-def _question(name: str, help: str, example: str, answer: Callable[[typed.Expr], bool]) -> Function:
+def _question(name: str, help: str, example: str, answer: Callable[[typed.Expr], bool]) -> BuiltinFunction:
     def rule(call: Call) -> typed.Expr:
         return typed.BoolLit(BOOL, call.span, answer(call.args[0]))
 
-    shown = Argument("shown", f"the argument of {name}()")
-    return Function(name, "value", f"{name}(e)", (shown,), None, help, example, "bool", rule=rule)
+    shown = Parameter("shown", f"the argument of {name}()")
+    return BuiltinFunction(name, "value", f"{name}(e)", (shown,), None, help, example, "bool", rule=rule)
 
 
 def _is_integer(value: typed.Expr) -> bool:
@@ -83,29 +83,29 @@ FUNCTIONS = (
         "is_literal", "whether e is a constant", "print(is_literal(5));",
         lambda value: isinstance(value, (typed.IntLit, typed.BoolLit, typed.StrLit)),
     ),
-    Function(
-        "is_scalar", "value", "is_scalar(@map)", (Argument("map"),), BOOL, "whether a map has no keys",
+    BuiltinFunction(
+        "is_scalar", "value", "is_scalar(@map)", (Parameter("map"),), BOOL, "whether a map has no keys",
         "@x[1] = 2; print(is_scalar(@x));", "bool", rule=_is_scalar,
     ),
-    Function(
-        "typeinfo", "value", "typeinfo(type)", (Argument("described", "a type, or a value of it"),), None,
+    BuiltinFunction(
+        "typeinfo", "value", "typeinfo(type)", (Parameter("described", "a type, or a value of it"),), None,
         "what bpftrace calls a type, a record: btf_id (0), base_type and full_type",
         'if comptime (typeinfo(arg0).base_type == "int") { @ = sum(arg0); }', "record", rule=_typeinfo,
     ),
-    Function(
-        "assert_str", "statement", "assert_str(e)", (Argument("value"),), None,
+    BuiltinFunction(
+        "assert_str", "statement", "assert_str(e)", (Parameter("value"),), None,
         "refuses the program where e is no string, nor an array or pointer of int8", "assert_str(comm);",
         rule=_assert_str,
     ),
-    Function(
+    BuiltinFunction(
         "check_key", "statement", "check_key(@map, key, name)",
-        (Argument("map"), Argument("key"), Argument("text", "the name of check_key()")), None,
+        (Parameter("map"), Parameter("key"), Parameter("text", "the name of check_key()")), None,
         "refuses the program where the map cannot have such a key", '@x[1] = 2; check_key(@x, 3, "mine()");',
         rule=_check_key,
     ),
-    Function(
+    BuiltinFunction(
         "assert_userspace_probe", "statement", "assert_userspace_probe(name)",
-        (Argument("text", "the name of assert_userspace_probe()"),), None,
+        (Parameter("text", "the name of assert_userspace_probe()"),), None,
         "refuses the program if it stands in BEGIN, END or an interval",
         'assert_userspace_probe("mine()");', rule=_in_userspace,
     ),

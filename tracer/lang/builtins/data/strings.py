@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tracer.dataclass import replace
 from tracer.lang import features, typed
-from tracer.lang.constructs import Argument, Call, Function, Lowering, V
+from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V
 from tracer.lang.fold import array_in_memory, constant, convert, string
 from tracer.lang.types import (
     BOOL,
@@ -201,80 +201,81 @@ def _matches(type: Type, text: bytes, pattern: bytes) -> bool:
     return parse_glob(pattern).matches(text)
 
 
-_COMPARED = Argument("string", "an argument of strncmp()")
-_SEARCHED = Argument("string", "an argument of strcontains()")
+_COMPARED = Parameter("string", "an argument of strncmp()")
+_SEARCHED = Parameter("string", "an argument of strcontains()")
 
 FUNCTIONS = (
-    Function(
-        "str", "value", "str(addr[, size])", (Argument("source"), Argument("integer", "the size of str()")), None,
+    BuiltinFunction(
+        "str", "value", "str(addr[, size])", (Parameter("source"), Parameter("integer", "the size of str()")), None,
         "string at an address of the traced program", "@[str(arg0)] = count();", "string", optional=1, rule=_str,
         lower=_read, node=typed.Str,
     ),
-    Function(
+    BuiltinFunction(
         "strncmp", "value", "strncmp(a, b, n)",
-        (_COMPARED, _COMPARED, Argument("constant", "the length of strncmp()")), UINT64,
+        (_COMPARED, _COMPARED, Parameter("constant", "the length of strncmp()")), UINT64,
         "0 if the first n bytes are equal, else 1", 'if (strncmp(comm, "post", 4) == 0) { @ = count(); }',
         rule=_strncmp, fold=lambda type, left, right, length: int(left[:length] != right[:length]), lower=_starts,
     ),
-    Function(
-        "strlen", "value", "strlen(s)", (Argument("string", "the argument of strlen()"),), UINT64,
+    BuiltinFunction(
+        "strlen", "value", "strlen(s)", (Parameter("string", "the argument of strlen()"),), UINT64,
         "length of a string in bytes", "@ = hist(strlen(str(arg0)));",
         fold=lambda type, text: len(text), lower=operations.STRLEN, needs=features.STRING_FUNCTIONS,
     ),
-    Function(
+    BuiltinFunction(
         "strcontains", "value", "strcontains(s, part)", (_SEARCHED, _SEARCHED), BOOL,
         "whether a string holds another", 'if (strcontains(comm, "sql")) { @ = count(); }',
         fold=lambda type, haystack, needle: needle in haystack, needs=features.STRING_FUNCTIONS,
         lower=_contained,
     ),
-    Function(
-        "strstr", "value", "strstr(haystack, needle)", (Argument("string", "an argument of strstr()"),) * 2, INT64,
+    BuiltinFunction(
+        "strstr", "value", "strstr(haystack, needle)", (Parameter("string", "an argument of strstr()"),) * 2, INT64,
         "where a string first holds another, counted from 0, or -1", 'if (strstr(comm, "sql") == 0) { @ = count(); }',
         fold=lambda type, haystack, needle: haystack.find(needle), lower=operations.FIND,
         needs=features.STRING_FUNCTIONS,
     ),
-    Function(
+    BuiltinFunction(
         "globmatch", "value", "globmatch(s, pattern)",
-        (Argument("string", "the first argument of globmatch()"), Argument("text", "the pattern of globmatch()")), BOOL,
+        (Parameter("string", "the first argument of globmatch()"), Parameter("text", "the pattern of globmatch()")),
+        BOOL,
         "whether a string matches a pattern of `*`, `?` and `[a-z]`", 'if (globmatch(comm, "post*")) { @ = count(); }',
         rule=_glob, fold=_matches, lower=operations.GLOB, needs=features.STRING_FUNCTIONS,
         ours=True,
     ),
-    Function(
-        "str_concat", "value", "str_concat(a, b)", (Argument("string", "an argument of str_concat()"),) * 2, None,
+    BuiltinFunction(
+        "str_concat", "value", "str_concat(a, b)", (Parameter("string", "an argument of str_concat()"),) * 2, None,
         "two strings joined", '@[str_concat(comm, "!")] = count();', "string",
         rule=_concat, fold=lambda type, left, right: left + right, lower=operations.CONCAT,
     ),
-    Function(
-        "strrev", "value", "strrev(s)", (Argument("string", "the argument of strrev()"),), None,
+    BuiltinFunction(
+        "strrev", "value", "strrev(s)", (Parameter("string", "the argument of strrev()"),), None,
         "a string with its bytes in reverse", '@[strrev(comm)] = count();', "string",
         rule=lambda call: typed.Call(StringType(call.args[0].type.size), call.span, call.name, tuple(call.args)),
         fold=lambda type, text: text[::-1], ours=True,
         lower=Operation("strrev", "string → string", python="{0}[::-1]", c="reverse_text"),
     ),
-    Function(
-        "strerror", "value", "strerror(n)", (Argument("integer", "the argument of strerror()"),), _ERROR_TEXT,
+    BuiltinFunction(
+        "strerror", "value", "strerror(n)", (Parameter("integer", "the argument of strerror()"),), _ERROR_TEXT,
         "the C library's message for an error number, positive or negative",
         "@[strerror((int32)arg0)] = count();", "string",
         fold=lambda type, number: _error_text(number), lower=_described,
     ),
-    Function(
-        "signal_name", "value", "signal_name(n)", (Argument("integer", "the argument of signal_name()"),), _ERROR_TEXT,
+    BuiltinFunction(
+        "signal_name", "value", "signal_name(n)", (Parameter("integer", "the argument of signal_name()"),), _ERROR_TEXT,
         "the description of a signal number", "@[signal_name((int32)arg1)] = count();", "string",
         fold=_signal_name, lower=_signal_word,
     ),
-    Function(
+    BuiltinFunction(
         "default_str_length", "value", "default_str_length()", (), UINT64,
         "how many bytes str() has room for without a size", "print(default_str_length());",
         rule=lambda call: typed.IntLit(UINT64, call.span, call.context.config.max_strlen),
     ),
-    Function(
-        "uptr", "value", "uptr(pointer)", (Argument("integer", "the argument of uptr()"),), None,
+    BuiltinFunction(
+        "uptr", "value", "uptr(pointer)", (Parameter("integer", "the argument of uptr()"),), None,
         "the pointer itself: every address is one of the traced program", "print(*uptr((int32 *)arg0));", "its own",
         rule=lambda call: call.args[0],
     ),
-    Function(
-        "strcap", "value", "strcap(s)", (Argument("string", "the argument of strcap()"),), INT64,
+    BuiltinFunction(
+        "strcap", "value", "strcap(s)", (Parameter("string", "the argument of strcap()"),), INT64,
         "how many bytes a string has room for, its NUL included", "printf(\"%d\\n\", strcap(comm));",
         rule=_strcap, fold=lambda type, text, size: size, lower=_capacity,
     ),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
+from tracer.kinds.arch import AARCH64, native
 from tracer.lang import typed
-from tracer.lang.constructs import Argument, Call, Function
+from tracer.lang.constructs import BuiltinFunction, Call, Parameter
 from tracer.lang.fold import cast
 from tracer.lang.types import SyscallType
-from tracer.probes.arch import AARCH64, native
 
 # In the order of their numbers; a number stands where some are left out.
 _X86_64 = """
@@ -105,8 +105,8 @@ def _named(call: Call) -> typed.Expr:
 
 
 FUNCTIONS = (
-    Function(
-        "syscall_name", "value", "syscall_name(n)", (Argument("integer", "the argument of syscall_name()"),), None,
+    BuiltinFunction(
+        "syscall_name", "value", "syscall_name(n)", (Parameter("integer", "the argument of syscall_name()"),), None,
         "the number of a system call, shown as its name", "@[syscall_name(arg0)] = count();", "syscall", rule=_named,
     ),
 )  # fmt: skip

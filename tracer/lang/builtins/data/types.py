@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracer.dataclass import replace
 from tracer.lang import suggest, typed
-from tracer.lang.constructs import Argument, Call, Function
+from tracer.lang.constructs import BuiltinFunction, Call, Parameter
 from tracer.lang.fold import convert, fold
 from tracer.lang.types import (
     UINT64,
@@ -68,24 +68,24 @@ def _container_of(call: Call) -> typed.Expr | None:
     return replace(convert(start, to), type=to)
 
 
-_TYPE = Argument("type", "a type, or a value of it")
-_MEMBERS = Argument("members", "a member, as in a or a.b")
+_TYPE = Parameter("type", "a type, or a value of it")
+_MEMBERS = Parameter("members", "a member, as in a or a.b")
 
 FUNCTIONS = (
-    Function(
+    BuiltinFunction(
         "sizeof", "value", "sizeof(type)", (_TYPE,), UINT64,
         "bytes that a value of a type takes; of an expression, which is not computed, those of its type",
         "print(sizeof(uint32));", "uint64", rule=_sizeof,
     ),
-    Function(
+    BuiltinFunction(
         "offsetof", "value", "offsetof(type, member)", (_TYPE, _MEMBERS), UINT64,
         "offset in bytes of a member in a struct, or of a member of that member",
         "struct point { int x; int y; }; print(offsetof(struct point, y));", "uint64",
         rule=_offsetof,
     ),
-    Function(
+    BuiltinFunction(
         "container_of", "value", "container_of(pointer, type, member)",
-        (Argument("integer", "the pointer of container_of()"), _TYPE, _MEMBERS), None,
+        (Parameter("integer", "the pointer of container_of()"), _TYPE, _MEMBERS), None,
         "pointer to the struct that holds a member, from a pointer to that member",
         "struct item { int id; struct item *next; }; "
         "$i = container_of(arg0, struct item, next); @[$i->id] = count();", "pointer",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.errors import Span
+from tracer.kinds.arch import native
+from tracer.kinds.site import in_files
 from tracer.lang import typed
-from tracer.lang.constructs import Argument, Call, Function, Lowering, V, Value
+from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V, Value
 from tracer.lang.fold import string
 from tracer.lang.types import BOOL, INT64, UINT64, FloatType, IntType, PointerType, StringType, Type, operations
 from tracer.lang.types.combine import NOTED
-from tracer.probes.arch import native
-from tracer.probes.site import in_files
 
 if TYPE_CHECKING:
     from tracer.lang.scope.context import Context
@@ -177,18 +177,18 @@ def _variable(call: Call) -> typed.Expr | None:
 
 
 FUNCTIONS = (
-    Function(
-        "usdt_arg", "value", "usdt_arg(n)", (Argument("constant", "the argument of usdt_arg()"),), None,
+    BuiltinFunction(
+        "usdt_arg", "value", "usdt_arg(n)", (Parameter("constant", "the argument of usdt_arg()"),), None,
         "the same as argN", "print(usdt_arg(0));", "that of argN", place="probe",
         rule=lambda call: argument(call.context, f"arg{call.args[0]}", call.args[0], call.span),
     ),
-    Function(
-        "uaddr", "value", "uaddr(variable)", (Argument("text", "the variable of uaddr()"),), None,
+    BuiltinFunction(
+        "uaddr", "value", "uaddr(variable)", (Parameter("text", "the variable of uaddr()"),), None,
         "address of a global or static variable of the probe's file, with its type; of several that of its source file",
         'print(*uaddr("counter"));', "pointer", place="probe", rule=_variable,
     ),
-    Function(
-        "reg", "value", "reg(name)", (Argument("text", "the register of reg()"),), UINT64,
+    BuiltinFunction(
+        "reg", "value", "reg(name)", (Parameter("text", "the register of reg()"),), UINT64,
         "what a register holds at the hit", '@[usym(reg("ip"))] = count();', place="probe", rule=_register,
         lower=_read_register,
     ),

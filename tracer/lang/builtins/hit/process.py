@@ -7,7 +7,7 @@ import os
 import re
 
 from tracer.lang import features, typed
-from tracer.lang.constructs import Argument, Call, Function, Lowering, V, Value
+from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V, Value
 from tracer.lang.types import BOOL, UINT64, CgroupPathType, StringType, UsernameType, operations
 from tracer.lang.types.combine import SMALL
 
@@ -153,8 +153,8 @@ VALUES = (
 )  # fmt: skip
 
 _NAMESPACED = tuple(
-    Function(
-        name, "value", f"{name}([namespace])", (Argument("mode", f"the namespace of {name}()", _PID_MODES),), None,
+    BuiltinFunction(
+        name, "value", f"{name}([namespace])", (Parameter("mode", f"the namespace of {name}()", _PID_MODES),), None,
         "the same, as tracer's own pid namespace has it (curr_ns) or the first one (init)", f"print({name}(init));",
         "uint64", optional=1, rule=_in_namespace, lower=_first_number,
     )
@@ -163,14 +163,14 @@ _NAMESPACED = tuple(
 
 FUNCTIONS = (
     *_NAMESPACED,
-    Function(
-        "cgroupid", "value", "cgroupid(path)", (Argument("text", "the path of cgroupid()"),), None,
+    BuiltinFunction(
+        "cgroupid", "value", "cgroupid(path)", (Parameter("text", "the path of cgroupid()"),), None,
         "number of the cgroup that a folder of the file system stands for, as cgroup has it",
         'if (cgroup == cgroupid("/sys/fs/cgroup/user.slice")) { @ = count(); }', "uint64", rule=_group_at,
     ),
-    Function(
+    BuiltinFunction(
         "cgroup_path", "value", "cgroup_path(number[, names])",
-        (Argument("unsigned", "the number of cgroup_path()"), Argument("text", "the names of cgroup_path()")), None,
+        (Parameter("unsigned", "the number of cgroup_path()"), Parameter("text", "the names of cgroup_path()")), None,
         "path of the cgroup with that number, in each hierarchy whose name matches: unified is version 2",
         "@[cgroup_path(cgroup)] = count();", "cgroup path", optional=1, rule=_group_path,
         lower=operations.AS,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.errors import Span
+from tracer.kinds.registry import named
 from tracer.lang import features, typed
-from tracer.lang.constructs import Argument, Call, Function, Lowering, V, Value
+from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V, Value
 from tracer.lang.fold import convert
 from tracer.lang.types import STACK_FRAMES_MOST, STACK_MODES, UINT64, StackType, SymbolType, operations
-from tracer.probes.registry import named
 
 if TYPE_CHECKING:
     from tracer.lang.scope.context import Context
@@ -74,16 +74,17 @@ VALUES = tuple(
 
 FUNCTIONS = (
     *(
-        Function(
+        BuiltinFunction(
             name, "value", f"{name}([mode, frames])",
-            (Argument("word", "a mode", STACK_MODES), Argument("constant", f"the number of frames of {name}()")), None,
+            (Parameter("word", "a mode", STACK_MODES), Parameter("constant", f"the number of frames of {name}()")),
+            None,
             "user stack of at most that many frames; its mode is " + ", ".join(STACK_MODES), f"@[{name}(5)] = count();",
             "ustack", optional=2, rule=_ustack, lower=_walked, node=typed.UStack, needs=features.USER_STACK,
         )
         for name in ("ustack", "dw_ustack")
     ),
-    Function(
-        "usym", "value", "usym(addr)", (Argument("integer", "the address of usym()"),), SymbolType(),
+    BuiltinFunction(
+        "usym", "value", "usym(addr)", (Parameter("integer", "the address of usym()"),), SymbolType(),
         "symbol that holds an address", "@[usym(arg0)] = count();",
         rule=_usym, lower=_symbol, node=typed.USym, needs=features.SYMBOL,
     ),

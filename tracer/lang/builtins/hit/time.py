@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.lang import typed
-from tracer.lang.constructs import Argument, Call, Function, Lowering, V, Value
+from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V, Value
 from tracer.lang.fold import constant, string
 from tracer.lang.types import UINT64, TimestampType, operations
 
@@ -49,18 +49,18 @@ VALUES = (
 )
 
 FUNCTIONS = (
-    Function(
-        "nsecs", "value", "nsecs([clock])", (Argument("mode", "the clock of nsecs()", CLOCKS),), None,
+    BuiltinFunction(
+        "nsecs", "value", "nsecs([clock])", (Parameter("mode", "the clock of nsecs()", CLOCKS),), None,
         "nanoseconds by a clock: boot (nsecs itself), monotonic (time asleep left out), tai, sw_tai (the same)",
         "print(nsecs(tai));", "uint64", optional=1, rule=_nsecs, lower=_read_clock,
     ),
-    Function(
-        "time", "statement", "time([format])", (Argument("text", "the format of time()"),), None,
+    BuiltinFunction(
+        "time", "statement", "time([format])", (Parameter("text", "the format of time()"),), None,
         "prints the wall clock through strftime(3)", 'time("%H:%M:%S\\n");', optional=1, rule=_time,
     ),
-    Function(
+    BuiltinFunction(
         "strftime", "value", "strftime(format, ns)",
-        (Argument("text", "the format of strftime()"), Argument("unsigned", "the time of strftime()")), None,
+        (Parameter("text", "the format of strftime()"), Parameter("unsigned", "the time of strftime()")), None,
         "nanoseconds since boot as a date and time", 'print(strftime("%H:%M:%S", nsecs));', "timestamp",
         rule=_strftime, node=typed.Strftime,
         lower=lambda ctx, node: ctx.op(operations.AS, node.type, ctx.value(node.nanoseconds)),

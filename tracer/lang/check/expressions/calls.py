@@ -6,18 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer.dataclass import replace
+from tracer.kinds.registry import named
 from tracer.lang import typed
 from tracer.lang.builtins.registry import FUNCTIONS, VALUES
 from tracer.lang.check.expressions import maps, memory
 from tracer.lang.check.expressions.operands import integer, known
 from tracer.lang.check.expressions.typenames import asked, least
-from tracer.lang.constructs import Argument, Call, Function
+from tracer.lang.constructs import BuiltinFunction, Call, Parameter
 from tracer.lang.fold import convert, made, written
 from tracer.lang.scope.context import Context, Variable
 from tracer.lang.syntax import ast
 from tracer.lang.types import UINT64, IntType, StringType, Type
 from tracer.lang.types.combine import a_type
-from tracer.probes.registry import named
 
 _OWN = "__builtin_"  # what bpftrace's own library calls a built-in value by
 
@@ -136,7 +136,7 @@ def effect(ctx: Context, node: ast.Call) -> tuple[typed.Stmt, ...]:
     return (result,) if isinstance(result, typed.Stmt) else ()
 
 
-def _here(ctx: Context, node: ast.Call, function: Function) -> bool:
+def _here(ctx: Context, node: ast.Call, function: BuiltinFunction) -> bool:
     """Whether a function may be called in this clause; reports it otherwise."""
     if function.place != "probe" or ctx.unit.reads("probe"):
         return True
@@ -144,7 +144,7 @@ def _here(ctx: Context, node: ast.Call, function: Function) -> bool:
     return not ctx.misplaced(where, node.span, f"it belongs to a {named('probe')}")
 
 
-def _made(function: Function, checked: Call) -> typed.Expr | typed.Stmt | tuple[typed.Stmt, ...] | None:
+def _made(function: BuiltinFunction, checked: Call) -> typed.Expr | typed.Stmt | tuple[typed.Stmt, ...] | None:
     if any(each is None for each in checked.args) and not function.partial:
         return None
     if function.rule is not None:
@@ -153,7 +153,7 @@ def _made(function: Function, checked: Call) -> typed.Expr | typed.Stmt | tuple[
     return typed.Call(function.type, checked.span, function.name, tuple(checked.args))
 
 
-def found(ctx: Context, node: ast.Call) -> Function | None:
+def found(ctx: Context, node: ast.Call) -> BuiltinFunction | None:
     """The object of a function called with a number of arguments that it takes; reports what is wrong."""
     function = FUNCTIONS.get(node.name)
     if function is None:
@@ -167,7 +167,7 @@ def found(ctx: Context, node: ast.Call) -> Function | None:
     return function
 
 
-def _arguments(function: Function) -> str:
+def _arguments(function: BuiltinFunction) -> str:
     least, most = function.least, function.most
     count = f"{most} argument{'s' if most != 1 else ''}" if most else "no arguments"
     if most < 0:
@@ -197,10 +197,10 @@ def _no_function(ctx: Context, node: ast.Call) -> None:
 # --- arguments
 
 
-def arguments(ctx: Context, node: ast.Call, function: Function) -> Call:
+def arguments(ctx: Context, node: ast.Call, function: BuiltinFunction) -> Call:
     """The arguments of a call as the function's object wants them; None for those without a type."""
     result = Call(ctx, node.name, node.span, [], [arg.span for arg in node.args])
-    wanted: list[Argument] = list(function.args)
+    wanted: list[Parameter] = list(function.args)
     nodes = list(node.args)
     while nodes:
         if wanted[0].kind == "optional constant" and len(nodes) < len(wanted):
@@ -229,12 +229,12 @@ def arguments(ctx: Context, node: ast.Call, function: Function) -> Call:
     return result
 
 
-def _unsigned(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> typed.Expr | None:
+def _unsigned(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> typed.Expr | None:
     value = integer(ctx, node, wanted.what)
     return None if value is None else convert(value, UINT64)
 
 
-def _mode(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str | None:
+def _mode(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> str | None:
     if isinstance(node, ast.Name) and node.name in wanted.words:
         return node.name
     message = f"{wanted.what} must be one of {', '.join(wanted.words)}"
@@ -242,7 +242,7 @@ def _mode(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str 
     return None
 
 
-def _variable(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> Variable | None:
+def _variable(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> Variable | None:
     if not isinstance(node, ast.Var):
         ctx.error(f"{function}() sets a variable here", node.span, "write a name such as $x")
         return None
@@ -254,7 +254,7 @@ def _variable(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> 
     return found
 
 
-def _text(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str | None:
+def _text(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> str | None:
     value = ctx.expr(node)
     if isinstance(value, typed.StrLit) and isinstance(value.type, StringType):
         return value.value.decode("utf-8", "surrogateescape")
@@ -263,7 +263,7 @@ def _text(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str 
     return None
 
 
-def _percentage(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str | None:
+def _percentage(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> str | None:
     if isinstance(node, ast.DecimalLit | ast.Param) and node.text is not None:
         return node.text
     if isinstance(node, ast.StrLit):
@@ -272,7 +272,7 @@ def _percentage(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -
     return None if value is None else str(value)
 
 
-def _string(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> typed.Expr | None:
+def _string(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> typed.Expr | None:
     value = ctx.expr(node)
     if value is None or isinstance(value.type, StringType):
         return value
@@ -281,7 +281,7 @@ def _string(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> ty
     return None
 
 
-def _source(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> typed.Expr | bytes | None:
+def _source(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> typed.Expr | bytes | None:
     """A text of the program, `$1`, `$1 + n` (the text from that byte on), a number of the program, or an address."""
     match node:
         case ast.Param():
@@ -294,7 +294,7 @@ def _source(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> ty
     return value.value if isinstance(value, typed.StrLit) and isinstance(value.type, StringType) else value
 
 
-def _memory(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> typed.Expr | None:
+def _memory(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> typed.Expr | None:
     """An address of the traced program, or what lies at that of a variable."""
     value = ctx.expr(node)
     return None if value is None else memory.read_there(ctx, value)
@@ -305,7 +305,7 @@ def shown(ctx: Context, node: ast.Expr) -> typed.Expr | None:
     return name(ctx, node) if isinstance(node, ast.Name) else ctx.expr(node)
 
 
-def _map(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str | typed.Expr | None:
+def _map(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> str | typed.Expr | None:
     if wanted.kind == "map or shown":
         if isinstance(node, ast.MapRef) and not node.key:
             return node.name if maps.defined(ctx, node) else None
@@ -318,7 +318,7 @@ def _map(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str |
     return name
 
 
-def _type(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> Type | None:
+def _type(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> Type | None:
     if isinstance(node, ast.Call) and node.name == "typeof" and len(node.args) == 1:
         node = node.args[0]
     type = asked(ctx, node, smallest=function in ("sizeof", "typeinfo"), in_memory=function == "sizeof")
@@ -328,7 +328,7 @@ def _type(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> Type
     return found
 
 
-def _described(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> tuple[str, str] | None:
+def _described(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> tuple[str, str] | None:
     """The name of bpftrace for a type, or for an aggregation: `count_t`."""
     if isinstance(node, ast.MapRef) and node.name in ctx.known.maps:
         facts = ctx.known.maps[node.name]
@@ -340,7 +340,7 @@ def _described(ctx: Context, node: ast.Expr, wanted: Argument, function: str) ->
     return None if type is None else described(type)
 
 
-def _laid_out(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> typed.Expr | None:
+def _laid_out(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> typed.Expr | None:
     """A value as it is in memory: literals are as small as they can be, and a text goes on behind a NUL."""
     value = ctx.expr(node)
     if isinstance(node, ast.StrLit):
@@ -348,7 +348,7 @@ def _laid_out(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> 
     return None if value is None else convert(value, least(value, node))
 
 
-def _members(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> list[str] | None:
+def _members(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> list[str] | None:
     match node:
         case ast.Name(name=name):
             return [name]
@@ -361,7 +361,7 @@ def _members(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> l
     return None
 
 
-_KINDS: dict[str, Callable[[Context, ast.Expr, Argument, str], Any]] = {
+_KINDS: dict[str, Callable[[Context, ast.Expr, Parameter, str], Any]] = {
     "integer": lambda ctx, node, wanted, function: integer(ctx, node, wanted.what),
     "unsigned": _unsigned,
     "constant": lambda ctx, node, wanted, function: known(ctx, node, wanted.what),

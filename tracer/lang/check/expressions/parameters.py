@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tracer.dataclass import replace
 from tracer.errors import Span
+from tracer.kinds.registry import kind_of
+from tracer.kinds.site import STACK_POINTER, in_files
 from tracer.lang import suggest, typed
 from tracer.lang.builtins.hit.probe import RETURN_HINT
 from tracer.lang.check.expressions import memory, variables
@@ -13,8 +15,6 @@ from tracer.lang.syntax import ast
 from tracer.lang.types import UINT64, IntType, PointerType, StructType, TupleType, Type, is_block, memory_size
 from tracer.lang.types.combine import a_type
 from tracer.lang.types.outside import Parameter
-from tracer.probes.registry import kind_of
-from tracer.probes.site import STACK_POINTER, in_files
 
 _NUMBERED = "arg0, arg1, … are there without debug information"
 

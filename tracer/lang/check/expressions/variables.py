@@ -7,6 +7,9 @@ A clause has here only sites at which the asked variables are in the same place:
 from __future__ import annotations
 
 from tracer.errors import Span
+from tracer.kinds.arch import native
+from tracer.kinds.registry import kind_of
+from tracer.kinds.site import FileSite, in_files
 from tracer.lang import suggest, typed
 from tracer.lang.check.expressions import memory
 from tracer.lang.fold import cast, convert, fold, string
@@ -30,9 +33,6 @@ from tracer.lang.types import (
 )
 from tracer.lang.types.combine import a_type
 from tracer.lang.types.outside import INSIDE, Local, Piece, Tree
-from tracer.probes.arch import native
-from tracer.probes.registry import kind_of
-from tracer.probes.site import FileSite, in_files
 
 _KINDS = {"vars": "variable", "args": "parameter"}
 

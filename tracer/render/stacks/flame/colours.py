@@ -5,7 +5,7 @@ from __future__ import annotations
 import colorsys
 from zlib import crc32
 
-from tracer.render.stacks.model import KINDS, Kind
+from tracer.render.stacks.profiles import KINDS, Kind
 
 _SHADES = 6
 _OF_KIND: dict[Kind, tuple[int, float]] = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tracer.render.stacks.flame.colours import PALETTE, WORDS, of_kind, place
 from tracer.render.stacks.flame.tree import Tree
-from tracer.render.stacks.model import KINDS, printable
+from tracer.render.stacks.profiles import KINDS, printable
 
 ROW = 17
 """Pixels that a frame is high; the script has the same number, and the next."""

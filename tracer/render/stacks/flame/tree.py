@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tracer.dataclass import NamedTuple, dataclass
-from tracer.render.stacks.model import Frame, Kind, Page, Profile
+from tracer.render.stacks.profiles import Frame, Kind, Page, Profile
 
 
 class Row(NamedTuple):

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tracer.dataclass import NamedTuple
+from tracer.kinds.arch import X86_64, Arch
 from tracer.lang.types import ArrayType, BoolType, FloatType, IntType, StructType, Type, memory_size
-from tracer.probes.arch import X86_64, Arch
 from tracer.resolve.dwarf.calls.rustc_layout import Form
 from tracer.resolve.dwarf.calls.shapes import Shape, shape_of_type
 
@@ -26,7 +26,7 @@ EMPTY = "it is empty"
 _WIDE = "a vector of more than 16 bytes, of which the compiler's flags say where it is passed"
 
 
-class Place(NamedTuple):
+class ParameterPlace(NamedTuple):
     """The registers of a value or of its address, or bytes above the stack pointer; or why it cannot be read, with the
     registers of those parts that can.
     """
@@ -100,11 +100,11 @@ class Convention:
         elif by_reference or shape.in_memory:
             self.integers += 1
 
-    def place(self, type: Type | Shape | Form, by_reference: bool = False) -> Place:
+    def place(self, type: Type | Shape | Form, by_reference: bool = False) -> ParameterPlace:
         """The place of the next parameter. On x86-64 its shape decides."""
         assert not isinstance(type, Form)
         if self.lost:
-            return Place(reason=self.lost)
+            return ParameterPlace(reason=self.lost)
         if by_reference:
             return self._indirect()
         if self.arch is X86_64:
@@ -112,14 +112,14 @@ class Convention:
         assert not isinstance(type, Shape)
         return self._aapcs64(type)
 
-    def _on_stack(self, size: int, align: int) -> Place:
+    def _on_stack(self, size: int, align: int) -> ParameterPlace:
         if self.stack_lost:
-            return Place(reason=self.stack_lost)
+            return ParameterPlace(reason=self.stack_lost)
         unit = max(8, align)
         offset = self.stack - self.arch.stack_arg
         offset = (offset + unit - 1) // unit * unit + self.arch.stack_arg
         self.stack = offset + (size + 7) // 8 * 8
-        return Place(stack=offset)
+        return ParameterPlace(stack=offset)
 
     def _register(self) -> int | None:
         if self.integers >= len(self.arch.args):
@@ -127,22 +127,22 @@ class Convention:
         self.integers += 1
         return self.integers - 1
 
-    def _indirect(self) -> Place:
+    def _indirect(self) -> ParameterPlace:
         register = self._register()
         if register is None:
             return self._on_stack(8, 8)._replace(indirect=True)
-        return Place(((0, 8, register, 0),), indirect=True)
+        return ParameterPlace(((0, 8, register, 0),), indirect=True)
 
-    def _system_v(self, shape: Shape) -> Place:
+    def _system_v(self, shape: Shape) -> ParameterPlace:
         if shape.wide:
             self.stack_lost = f"it is on the stack behind {_WIDE}"
-            return Place(reason=_WIDE)
+            return ParameterPlace(reason=_WIDE)
         classes = shape.classes if not shape.in_memory else ["x87"]
         integers, reals = classes.count("integer"), classes.count("real")
         if "x87" in classes:
             return self._on_stack(shape.size, shape.align)
         if not integers + reals:
-            return Place(reason=EMPTY)
+            return ParameterPlace(reason=EMPTY)
         if self.integers + integers > len(self.arch.args) or self.reals + reals > 8:
             return self._on_stack(shape.size, shape.align)
         pieces: Pieces = ()
@@ -152,20 +152,20 @@ class Convention:
                 self.integers += 1
         self.reals += reals
         if reals:
-            return Place(pieces, reason=IN_FLOATS if not integers else f"a part of it: {IN_FLOATS}")
-        return Place(pieces)
+            return ParameterPlace(pieces, reason=IN_FLOATS if not integers else f"a part of it: {IN_FLOATS}")
+        return ParameterPlace(pieces)
 
-    def _aapcs64(self, type: Type) -> Place:
+    def _aapcs64(self, type: Type) -> ParameterPlace:
         size = memory_size(type)
         leaves = list(_leaves(type))
         if leaves and all(leaf.real and leaf.size == leaves[0].size for leaf in leaves) and len(leaves) <= 4:
             if self.reals + len(leaves) <= 8:
                 self.reals += len(leaves)
-                return Place(reason=IN_FLOATS)
+                return ParameterPlace(reason=IN_FLOATS)
             self.reals = 8
             return self._on_stack(size, alignment(type))
         if not size:
-            return Place(reason=EMPTY)
+            return ParameterPlace(reason=EMPTY)
         if size > 16:
             return self._indirect()
         if self.integers + (size + 7) // 8 > len(self.arch.args):
@@ -173,7 +173,7 @@ class Convention:
             return self._on_stack(size, alignment(type))
         first = self.integers
         self.integers += (size + 7) // 8
-        return Place(words(size, first))
+        return ParameterPlace(words(size, first))
 
 
 class GoConvention(Convention):
@@ -182,12 +182,12 @@ class GoConvention(Convention):
     def hidden(self, type: Type | Shape | Form, by_reference: bool) -> None:
         """Results have registers of their own."""
 
-    def place(self, type: Type | Shape | Form, by_reference: bool = False) -> Place:
+    def place(self, type: Type | Shape | Form, by_reference: bool = False) -> ParameterPlace:
         assert not isinstance(type, Shape | Form)
         integers, reals, pieces = self.integers, self.reals, []
         leaves = list(_leaves(type))
         if not memory_size(type):
-            return Place(reason=EMPTY)
+            return ParameterPlace(reason=EMPTY)
         if _has_array(type, 2):
             return self._on_stack(memory_size(type), alignment(type))
         for leaf in leaves:
@@ -200,13 +200,13 @@ class GoConvention(Convention):
             return self._on_stack(memory_size(type), alignment(type))
         self.integers, self.reals, with_reals = integers, reals, reals > self.reals
         if with_reals:
-            return Place(tuple(pieces), reason=IN_FLOATS if not pieces else f"a part of it: {IN_FLOATS}")
-        return Place(tuple(pieces))
+            return ParameterPlace(tuple(pieces), reason=IN_FLOATS if not pieces else f"a part of it: {IN_FLOATS}")
+        return ParameterPlace(tuple(pieces))
 
-    def _on_stack(self, size: int, align: int) -> Place:
+    def _on_stack(self, size: int, align: int) -> ParameterPlace:
         offset = (self.stack - self.arch.stack_arg + align - 1) // align * align + self.arch.stack_arg
         self.stack = offset + size
-        return Place(stack=offset)
+        return ParameterPlace(stack=offset)
 
 
 def _has_array(type: Type, longest: int) -> bool:

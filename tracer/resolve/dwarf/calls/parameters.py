@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tracer.kinds.arch import ARCHES
+from tracer.kinds.site import FileSite
 from tracer.lang.types import IntType, PointerType, Type, memory_size
 from tracer.lang.types.outside import INSIDE, Parameter
-from tracer.probes.arch import ARCHES
-from tracer.probes.site import FileSite
 from tracer.resolve.dwarf import types
-from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, Place
+from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, ParameterPlace
 from tracer.resolve.dwarf.calls.passing import passing_of
 from tracer.resolve.dwarf.calls.stated_locations import convention_number, is_llvms, is_moved, register_of, stated
 from tracer.resolve.dwarf.functions import attribute, function_at, has, name_of, parameters_of
@@ -116,7 +116,7 @@ class _Changes:
         self._local = local or self._moved
         self._llvms = is_llvms(function) and function.unit.version > 3  # before, not all places can be said
 
-    def place(self, own: Entry, place: Place, type: Type, lost: str) -> Place:
+    def place(self, own: Entry, place: ParameterPlace, type: Type, lost: str) -> ParameterPlace:
         """The place of a parameter that has one by the convention, unless that is `lost`."""
         register = register_of(own, self._start, self._arch) if self._changed or self._local else None
         reason, pieces = lost or place.reason, place.pieces
@@ -132,4 +132,4 @@ class _Changes:
             reason = "the compiler has optimised it out" + ("" if value is None else f": it is always {value}")
         if reason and (reason != place.reason or register is not None or self._changed or self._moved):
             pieces = ()
-        return Place(pieces, None if reason else place.stack, place.indirect, reason)
+        return ParameterPlace(pieces, None if reason else place.stack, place.indirect, reason)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 
+from tracer.kinds.arch import X86_64, Arch
 from tracer.lang.types import IntType, Type
-from tracer.probes.arch import X86_64, Arch
 from tracer.resolve.dwarf import types
-from tracer.resolve.dwarf.calls.arguments import Convention, GoConvention, Place
+from tracer.resolve.dwarf.calls.arguments import Convention, GoConvention, ParameterPlace
 from tracer.resolve.dwarf.calls.rust import RustConvention
 from tracer.resolve.dwarf.calls.rustc_layout import form_of, is_direct
 from tracer.resolve.dwarf.calls.shapes import Shape, holds_nullptr, shape_of
@@ -56,7 +56,7 @@ class Passing:
         """Whether a parameter is passed as it is."""
         return True
 
-    def place(self, kinds: Entry | None, own: Entry, type: Type, unknown: str) -> Place:
+    def place(self, kinds: Entry | None, own: Entry, type: Type, unknown: str) -> ParameterPlace:
         """The place of the next parameter: of its type's entry, its own, its type in the language, and why that is not
         known ("" where it is). Raises `UnknownType` where it depends on what is not known.
         """
@@ -89,7 +89,7 @@ class SystemVPassing(Passing):
         except types.UnknownType as error:
             self.convention.lost = _depends(error)
 
-    def place(self, kinds: Entry | None, own: Entry, type: Type, unknown: str) -> Place:
+    def place(self, kinds: Entry | None, own: Entry, type: Type, unknown: str) -> ParameterPlace:
         convention = self.convention
         if _by_reference(kinds):
             return convention.place(_ADDRESS, True)
@@ -123,15 +123,15 @@ class RustPassing(Passing):
     def is_direct(self, declared: Entry) -> bool:
         return is_direct(attribute(declared, dw.TYPE))
 
-    def place(self, kinds: Entry | None, own: Entry, type: Type, unknown: str) -> Place:
+    def place(self, kinds: Entry | None, own: Entry, type: Type, unknown: str) -> ParameterPlace:
         place = self.convention.place(form_of(kinds))
         if place.indirect and is_in_frame(own):
-            self.convention.lost, place = _EITHER, Place(reason=_EITHER)
+            self.convention.lost, place = _EITHER, ParameterPlace(reason=_EITHER)
         foreign = self._foreign
         if foreign is None:
             return place
         foreign.lost = foreign.lost or unknown
-        return place if place == foreign.place(type) or place.reason else Place(reason=_EITHER)
+        return place if place == foreign.place(type) or place.reason else ParameterPlace(reason=_EITHER)
 
 
 def passing_of(function: Entry, language: int, arch: Arch, file: str) -> Passing:

@@ -7,9 +7,9 @@ rustc, adjust_for_rust_abi in compiler/rustc_target/src/callconv/mod.rs.
 
 from __future__ import annotations
 
+from tracer.kinds.arch import X86_64, Arch
 from tracer.lang.types import Type
-from tracer.probes.arch import X86_64, Arch
-from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, Convention, Pieces, Place, words
+from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, Convention, ParameterPlace, Pieces, words
 from tracer.resolve.dwarf.calls.rustc_layout import Form, Scalar
 from tracer.resolve.dwarf.calls.shapes import Shape
 
@@ -34,15 +34,15 @@ class RustConvention(Convention):
         elif self.arch is X86_64 and form.size > _WORD and not form.scalars:
             self.integers += 1
 
-    def place(self, type: Type | Shape | Form, by_reference: bool = False) -> Place:
+    def place(self, type: Type | Shape | Form, by_reference: bool = False) -> ParameterPlace:
         assert isinstance(type, Form)
         form = type
         if not form.size:
-            return Place(reason=EMPTY)
+            return ParameterPlace(reason=EMPTY)
         if not self.lost and (not form.known or self._has_older(form) or not self._holds_wide(form)):
             self.lost = _NO_RULE
         if self.lost:
-            return Place(reason=self.lost)
+            return ParameterPlace(reason=self.lost)
         if form.scalars:
             return self._scalars(form.scalars)
         return self._indirect() if form.size > _WORD else self._word(form.size)
@@ -55,11 +55,11 @@ class RustConvention(Convention):
         wide = sum(each.size > _WORD for each in form.scalars)
         return not wide or (self.arch is X86_64 and self.integers + 2 * wide <= len(self.arch.args))
 
-    def _word(self, size: int) -> Place:
+    def _word(self, size: int) -> ParameterPlace:
         register = self._register()
-        return self._on_stack(_WORD, _WORD) if register is None else Place(words(size, register))
+        return self._on_stack(_WORD, _WORD) if register is None else ParameterPlace(words(size, register))
 
-    def _scalars(self, scalars: tuple[Scalar, ...]) -> Place:
+    def _scalars(self, scalars: tuple[Scalar, ...]) -> ParameterPlace:
         pieces: Pieces = ()
         stack: list[int] = []
         reals = False
@@ -67,7 +67,7 @@ class RustConvention(Convention):
             if each.sort == "real":
                 self.reals += 1
                 reals = reals or self.reals <= 8
-                found = [Place()] if self.reals <= 8 else [self._on_stack(_WORD, _WORD)]
+                found = [ParameterPlace()] if self.reals <= 8 else [self._on_stack(_WORD, _WORD)]
             else:
                 found = [self._word(min(each.size - at, _WORD)) for at in range(0, each.size, _WORD)]
             for number, place in enumerate(found):
@@ -75,8 +75,8 @@ class RustConvention(Convention):
                 at = each.offset + _WORD * number
                 pieces += tuple((at + start, size, register, bit) for start, size, register, bit in place.pieces)
         if reals:
-            return Place(reason=IN_FLOATS if len(scalars) == 1 else f"a part of it: {IN_FLOATS}")
+            return ParameterPlace(reason=IN_FLOATS if len(scalars) == 1 else f"a part of it: {IN_FLOATS}")
         if not stack:
-            return Place(pieces)
+            return ParameterPlace(pieces)
         together = not pieces and all(each.offset % _WORD == 0 for each in scalars)
-        return Place(stack=stack[0]) if together else Place(reason=_SPLIT)
+        return ParameterPlace(stack=stack[0]) if together else ParameterPlace(reason=_SPLIT)

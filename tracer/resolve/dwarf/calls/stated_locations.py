@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tracer.probes.arch import Arch
-from tracer.resolve.dwarf.calls.arguments import Pieces, Place, words
+from tracer.kinds.arch import Arch
+from tracer.resolve.dwarf.calls.arguments import ParameterPlace, Pieces, words
 from tracer.resolve.dwarf.functions import origins
 from tracer.resolve.dwarf.leb import leb
 from tracer.resolve.dwarf.units import constants as dw
@@ -70,20 +70,22 @@ def register_of(entry: Entry, start: int, arch: Arch) -> int | None:
     return _number(expression[0], _REG, arch) if expression and len(expression) == 1 else None
 
 
-def stated(entry: Entry, start: int, arch: Arch, by_rule: Place, size: int) -> Place:
+def stated(entry: Entry, start: int, arch: Arch, by_rule: ParameterPlace, size: int) -> ParameterPlace:
     """The place of a parameter of a function whose calls LLVM may have changed. `by_rule` is how the convention passes
     it.
     """
     expression = location_at(entry, start) or b""
     if by_rule.indirect:
         number = _number(expression[0], _BREG, arch) if len(expression) == 2 and not expression[1] else None
-        return Place(reason=_ELSEWHERE) if number is None else Place(((0, 8, number, 0),), indirect=True)
+        if number is None:
+            return ParameterPlace(reason=_ELSEWHERE)
+        return ParameterPlace(((0, 8, number, 0),), indirect=True)
     found: Pieces = ()
     at = offset = 0
     while at < len(expression):
         number = None if expression[at] == _PIECE else _number(expression[at], _REG, arch)
         if expression[at] != _PIECE and number is None:
-            return Place(reason=_ELSEWHERE)
+            return ParameterPlace(reason=_ELSEWHERE)
         at += number is not None
         part, at = leb(expression, at + 1) if at < len(expression) else (size, at)
         if number is not None:
@@ -91,7 +93,7 @@ def stated(entry: Entry, start: int, arch: Arch, by_rule: Place, size: int) -> P
         offset += part
     covered = {byte for start, part, *_ in found for byte in range(start, start + part)}
     wanted = {byte for start, part, *_ in by_rule.pieces for byte in range(start, start + part)} or set(range(size))
-    return Place(found) if wanted <= covered else Place(reason=_ELSEWHERE)
+    return ParameterPlace(found) if wanted <= covered else ParameterPlace(reason=_ELSEWHERE)
 
 
 def _number(operation: int, first: int, arch: Arch) -> int | None:

@@ -11,7 +11,7 @@ from tracer.errors import TracerError
 from tracer.resolve.elf.debug_file import find_debug_file
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols
-from tracer.resolve.interpreters.description import Function, Image, Refused
+from tracer.resolve.interpreters.description import Image, InterpretedFunction, Refused
 from tracer.resolve.interpreters.python.layouts import COOKIE, KNOWN, TABLE_SIZE, Layout, described
 from tracer.resolve.interpreters.python.lines import line_of
 from tracer.resolve.safety.code import Code as MachineCode
@@ -81,12 +81,12 @@ class Python:
             places |= _outlined(elf, symbols, *places)
         return Image(self, shown, layout, runtime[0].address, code_type[0].address, tuple(sorted(places)))
 
-    def function(self, layout: Layout, parts: Code) -> Function:
+    def function(self, layout: Layout, parts: Code) -> InterpretedFunction:
         """The function of a code object."""
         line = partial(_line, layout.minor, parts)
         begun = parts.traceable + 1 if layout.traceable else 0
         name, file = str(parts.name), str(parts.file)
-        return Function(name, file, line, begun, (name, file, parts.first, parts.table))
+        return InterpretedFunction(name, file, line, begun, (name, file, parts.first, parts.table))
 
 
 INTERPRETER = Python()

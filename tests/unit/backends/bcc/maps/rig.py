@@ -14,14 +14,14 @@ from tests.harness.bpf import FakeBpf, Map, fake_bpf
 from tests.unit.backends.bcc.plans import plan_of
 from tracer.backends.bcc.maps import resets
 from tracer.backends.bcc.maps.control import Control, control_size
-from tracer.backends.bcc.maps.layout import encode
+from tracer.backends.bcc.maps.element_bytes import encode
 from tracer.backends.bcc.maps.store import KernelMaps
 from tracer.backends.bcc.maps.tables import Table, tables
 from tracer.backends.bcc.maps.tables import marks as marked_maps
 from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
+from tracer.lang.aggregations.aggregation import COUNTER, EXTREME, TOTAL
 from tracer.lang.aggregations.buckets import log2_bucket
-from tracer.lang.aggregations.model import COUNTER, EXTREME, TOTAL
 from tracer.lang.types import IntType, Value
 from tracer.results.values import Key, MapValue
 

@@ -10,7 +10,7 @@ from tests.unit.backends.bcc.plans import plan_of, probe, site
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.bcc.maps.dense import grids
 from tracer.backends.bcc.maps.tables import tables
-from tracer.probes.site import Const, Mem, Reg
+from tracer.kinds.site import Const, Mem, Reg
 from tracer.results.values import Key
 
 

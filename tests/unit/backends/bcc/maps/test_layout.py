@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracer.backends.bcc.maps.layout import KeyLayout, decoder, encode, size_of, wrap
+from tracer.backends.bcc.maps.element_bytes import KeyLayout, decoder, encode, size_of, wrap
 from tracer.lang.types import (
     BOOL,
     INT64,

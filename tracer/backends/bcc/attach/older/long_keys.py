@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.backends.bcc.host.refused import LONGEST_OLD_KEY
-from tracer.backends.bcc.maps.layout import SHORT_TEXT, KeyLayout
+from tracer.backends.bcc.maps.element_bytes import SHORT_TEXT, KeyLayout
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError
 from tracer.lang.types import STACK_FRAMES_MOST, StackType, StringType, TupleType, Type

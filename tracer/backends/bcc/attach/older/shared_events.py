@@ -17,15 +17,15 @@ from tracer.errors import TracerError
 from tracer.kernel import perf
 from tracer.kernel.trials.instructions import NOT_PROBED, Stopped, may_go_without
 from tracer.kernel.uprobe_events.definitions import Definitions
-from tracer.kernel.uprobe_events.model import MOST_PLACES, Event, Place
+from tracer.kernel.uprobe_events.events import MOST_PLACES, ProbePlace, UprobeEvent
 from tracer.kernel.uprobe_events.trials import Trials
 from tracer.kernel.workers.watcher import Watcher
+from tracer.kinds.site import FileSite, Spot
 from tracer.plan.model import ProbePlan
-from tracer.probes.site import FileSite, Spot
 
 
 @dataclass(frozen=True, slots=True)
-class ClauseEvent(Event):
+class ClauseEvent(UprobeEvent):
     """A trace event for places of one clause."""
 
     probe: ProbePlan
@@ -55,7 +55,7 @@ class SharedEvents:
         for probe, sites in wanted:
             events = []
             for returns in (False, True):
-                places = [Place(site, ()) for site in sites if site.is_return_probe is returns]
+                places = [ProbePlace(site, ()) for site in sites if site.is_return_probe is returns]
                 for first in range(0, len(places), MOST_PLACES):
                     events.append(ClauseEvent(f"b{number}", tuple(places[first : first + MOST_PLACES]), probe))
                     number += 1
@@ -90,7 +90,7 @@ class SharedEvents:
         """Removes all definitions; the descriptors must be closed by then."""
         self._definitions.close()
 
-    def _open(self, event: Event, program: int) -> list[int]:
+    def _open(self, event: UprobeEvent, program: int) -> list[int]:
         attributes = perf.Attributes(perf.TYPE_TRACEPOINT, self._definitions.format(event).id, flags=perf.DISABLED)
         # Bound to one task or one CPU, but the BPF program on it runs wherever the breakpoint is (trace_uprobe.c,
         # uprobe_perf_func): of several it is attached to the first.
@@ -108,7 +108,7 @@ class SharedEvents:
             raise
         return descriptors
 
-    def _refused(self, event: Event) -> list[Place]:
+    def _refused(self, event: UprobeEvent) -> list[ProbePlace]:
         if self._stop():
             raise Stopped
         if self._trials is None:

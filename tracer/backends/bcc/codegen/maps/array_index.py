@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracer.backends.bcc.codegen.c import C, binary, cast, choice
-from tracer.backends.bcc.codegen.function import Function
+from tracer.backends.bcc.codegen.function import CFunction
+from tracer.backends.bcc.codegen.operands import constant
 from tracer.backends.bcc.codegen.placement import bare
-from tracer.backends.bcc.codegen.values import constant
 from tracer.backends.bcc.codegen.wide import computed
 from tracer.backends.bcc.maps.dense import Numbers, Texts, cut
 from tracer.backends.bcc.maps.tables import Table
@@ -19,7 +19,7 @@ FIRST = C("0")
 """The place of the key of a map without one."""
 
 
-def index_of(function: Function, table: Table, key: Sequence[Value]) -> C:
+def index_of(function: CFunction, table: Table, key: Sequence[Value]) -> C:
     """The number of a key among all of the table's grid."""
     assert table.grid is not None
     found: C = FIRST
@@ -39,7 +39,7 @@ def index_of(function: Function, table: Table, key: Sequence[Value]) -> C:
     return found
 
 
-def _text(function: Function, part: Texts, kind: StringType, value: Value) -> C:
+def _text(function: CFunction, part: Texts, kind: StringType, value: Value) -> C:
     text = constant(function, value)
     if text is not None:
         return C(f"{part.texts.index(cut(text, kind))}")

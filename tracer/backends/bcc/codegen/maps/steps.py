@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 from tracer.backends.bcc.codegen.c import C, binary, c_type, call, cast, choice, literal
 from tracer.backends.bcc.codegen.callbacks import Callback, callback, given_to, taken_from
-from tracer.backends.bcc.codegen.function import Buffer, Function
+from tracer.backends.bcc.codegen.function import Buffer, CFunction
 from tracer.backends.bcc.codegen.maps.array_index import FIRST, index_of
 from tracer.backends.bcc.codegen.placement import KeyStep, bare, scalar
 from tracer.backends.bcc.codegen.wide import all_used, clear, computed, into, pointer, zero
-from tracer.backends.bcc.maps.layout import size_of
+from tracer.backends.bcc.maps.element_bytes import size_of
 from tracer.backends.bcc.maps.tables import Table
 from tracer.lang.aggregations.registry import buckets_of, kept_of
 from tracer.lang.types import BOOL, IntType, StringType, Type, operations
@@ -23,7 +23,7 @@ FIRST_TABLE = 4
 """MAP numbers below it are the control block, the losses, the ring and the scratch slots."""
 
 
-def get(function: Function, step: model.MapGet) -> None:
+def get(function: CFunction, step: model.MapGet) -> None:
     """A value out of a map; 0 or empty where the key is not there."""
     table = function.shared.tables[step.map]
     found = _find(function, table, step)
@@ -42,14 +42,14 @@ def get(function: Function, step: model.MapGet) -> None:
             zero(function, to)
 
 
-def _copy(function: Function, kind: Type, to: Buffer, size: int, source: str) -> None:
+def _copy(function: CFunction, kind: Type, to: Buffer, size: int, source: str) -> None:
     """So many bytes of a map's element; of a string what is there, into a buffer that is empty."""
     all_used(function, to, size)
     text = "_text" if isinstance(kind, StringType) else ""
     function.line(f"copy_kernel{text}({to.at(0)}, {size}, {source});")
 
 
-def each(function: Function, step: model.Each, body: Callable[[], None]) -> None:
+def each(function: CFunction, step: model.Each, body: Callable[[], None]) -> None:
     """`for ($kv : @x)`: the kernel calls a function for each element of each of the map's tables."""
     table = function.shared.tables[step.map]
     layout = table.key
@@ -84,7 +84,7 @@ def _carried(table: Table) -> dict[str, str]:
     return found if table.mark is None else {**found, "mark": f"control->mark[{table.mark}]"}
 
 
-def _pair(function: Function, table: Table, step: model.Each, to: Buffer, size: int) -> None:
+def _pair(function: CFunction, table: Table, step: model.Each, to: Buffer, size: int) -> None:
     """Reads of key and value what the body uses. `size`: of a key in the table that is walked."""
     layout, used = table.key, _items_used(step)
     assert layout is not None
@@ -140,7 +140,7 @@ def _stored(table: Table, found: C) -> C:
     return C(kept_of(table.decl).read[0 if signed else 1].format(found))
 
 
-def has(function: Function, step: model.MapHas) -> None:
+def has(function: CFunction, step: model.MapHas) -> None:
     """Whether a key is there; of a histogram, any of its buckets."""
     table = function.shared.tables[step.map]
     if table.buckets == 1:
@@ -149,14 +149,14 @@ def has(function: Function, step: model.MapHas) -> None:
         function.declare(step.name.id, step.name.type, _any_bucket(function, table, _key(function, table, step)))
 
 
-def length(function: Function, step: model.MapLength) -> None:
+def length(function: CFunction, step: model.MapLength) -> None:
     """Makes the number of a map's keys: what the programs counted, and what user space put in or took out."""
     index = function.shared.tables[step.map].length
     assert index is not None
     function.declare(step.name.id, step.name.type, f"control->made[{index}] + control->given[{index}]")
 
 
-def assign(function: Function, step: model.MapSet) -> None:
+def assign(function: CFunction, step: model.MapSet) -> None:
     """`@x[key] = value`."""
     table = function.shared.tables[step.map]
     decl, call_of = table.decl.value, "assign"
@@ -177,13 +177,13 @@ def assign(function: Function, step: model.MapSet) -> None:
     _on_table(function, table, key, f"{call_of}({{map}}, {{key}}, {source}, {_length(table)});")
 
 
-def _is_thread(function: Function, part: Value) -> bool:
+def _is_thread(function: CFunction, part: Value) -> bool:
     part = bare(part)
     step = function.placement.defined.get(part.id) if isinstance(part, Name) else None
     return isinstance(step, model.Fetch) and step.source == values.BuiltIn("tid")
 
 
-def add(function: Function, step: model.MapAdd) -> None:
+def add(function: CFunction, step: model.MapAdd) -> None:
     """`@x[key] += value`, atomically, and the value before."""
     table = function.shared.tables[step.map]
     if step.before is None:
@@ -195,7 +195,7 @@ def add(function: Function, step: model.MapAdd) -> None:
     _on_table(function, table, key, f"{before} = fetch_add({{map}}, {{key}}, {value}, {_length(table)});")
 
 
-def update(function: Function, step: model.Update) -> None:
+def update(function: CFunction, step: model.Update) -> None:
     """`@x[key] = count()` and its kin."""
     table = function.shared.tables[step.map]
     decl = table.decl
@@ -215,7 +215,7 @@ def update(function: Function, step: model.Update) -> None:
     _add(function, table, step, None if buckets is not None else step.value, bucket, encoded)
 
 
-def delete(function: Function, step: model.MapDelete) -> None:
+def delete(function: CFunction, step: model.MapDelete) -> None:
     """`delete(@x, key)`, and whether there was one: of a histogram, all its buckets."""
     table = function.shared.tables[step.map]
     key = _key(function, table, step)
@@ -238,7 +238,7 @@ def delete(function: Function, step: model.MapDelete) -> None:
 # --- keys ---
 
 
-def _key(function: Function, table: Table, step: KeyStep, bucket: C | None = None) -> Buffer:
+def _key(function: CFunction, table: Table, step: KeyStep, bucket: C | None = None) -> Buffer:
     """Writes what is still missing of a key."""
     layout = table.key
     assert layout is not None
@@ -269,7 +269,7 @@ def _head(table: Table, bucket: C | None) -> str:
 # --- tables ---
 
 
-def _find(function: Function, table: Table, step: KeyStep) -> C:
+def _find(function: CFunction, table: Table, step: KeyStep) -> C:
     """A pointer to the words of a map's value, or NULL."""
     key = _key(function, table, step)
     found = C(function.name("found"))
@@ -281,7 +281,7 @@ def _find(function: Function, table: Table, step: KeyStep) -> C:
     return found
 
 
-def _any_bucket(function: Function, table: Table, key: Buffer) -> C:
+def _any_bucket(function: CFunction, table: Table, key: Buffer) -> C:
     """Whether any bucket of a histogram's key is there; leaves another bucket in the key's head."""
     any_bucket = function.temporary("any", C("0"))
     with _each_bucket(function, table, key):
@@ -290,7 +290,7 @@ def _any_bucket(function: Function, table: Table, key: Buffer) -> C:
 
 
 @contextmanager
-def _each_bucket(function: Function, table: Table, key: Buffer) -> Iterator[None]:
+def _each_bucket(function: CFunction, table: Table, key: Buffer) -> Iterator[None]:
     """A loop over the buckets of a histogram, with the key's head set for each."""
     function.line("#pragma clang loop unroll(disable)")
     with function.block(f"for (u32 bucket = 0; bucket < {table.buckets}; bucket++)"):
@@ -298,7 +298,7 @@ def _each_bucket(function: Function, table: Table, key: Buffer) -> Iterator[None
         yield
 
 
-def _once(function: Function, value: Value | None) -> C:
+def _once(function: CFunction, value: Value | None) -> C:
     """The number to add, in a form that may be written for each table."""
     if value is None or (isinstance(value, Const) and value.value == 1):
         return C("1")
@@ -306,7 +306,7 @@ def _once(function: Function, value: Value | None) -> C:
 
 
 def _add(
-    function: Function, table: Table, step: model.MapAdd | model.Update, value: Value | None, bucket: C | None = None,
+    function: CFunction, table: Table, step: model.MapAdd | model.Update, value: Value | None, bucket: C | None = None,
     number: C | None = None,
 ) -> None:  # fmt: skip
     number = number or _once(function, value)
@@ -325,7 +325,7 @@ def _add(
     _on_table(function, table, key, f"{table.cell.add}({{map}}, {{key}}, {number}, {length});")
 
 
-def _count_key(function: Function, table: Table, key: Buffer, bucket: C) -> None:
+def _count_key(function: CFunction, table: Table, key: Buffer, bucket: C) -> None:
     """Counts a key where probes ask for the length of a histogram: it is new if none of its buckets is there."""
     known = function.temporary("known", C("0"))
     _on_table(function, table, key, f"{known} = present(map_lookup({{map}}, {{key}}));")
@@ -343,7 +343,7 @@ def _map(table: Table, tier: int = 0) -> str:
     return f"MAP({FIRST_TABLE + table.numbers[tier]})"
 
 
-def _on_table(function: Function, table: Table, key: Buffer, call: str) -> None:
+def _on_table(function: CFunction, table: Table, key: Buffer, call: str) -> None:
     """Writes a call on the table for this key: one of shorter keys while the deciding string is short."""
     layout = table.key
     assert layout is not None

@@ -11,7 +11,7 @@ import platform
 from functools import lru_cache
 
 from tracer.dataclass import dataclass
-from tracer.probes.site import ArgSpec, Mem, Operand, Reg
+from tracer.kinds.site import ArgSpec, Mem, Operand, Reg
 
 EM_X86_64, EM_AARCH64 = 62, 183
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracer.backends.bcc.codegen.c import C, binary, c_type, call, cast, choice, literal, plain, unary, word_type
-from tracer.backends.bcc.codegen.function import Buffer, Function
+from tracer.backends.bcc.codegen.function import Buffer, CFunction
 from tracer.backends.bcc.codegen.placement import bare, scalar
-from tracer.backends.bcc.maps.layout import size_of
+from tracer.backends.bcc.maps.element_bytes import size_of
 from tracer.lang.types import BoolType, StringType, TupleType, Type, memory_size, operations
 from tracer.lang.types.operations import Operation
 from tracer.steps.values import Const, Name, Op, SiteText, Value
 
 
-def number(function: Function, value: Value) -> C:
+def number(function: CFunction, value: Value) -> C:
     """The C expression of a number or bool."""
     match value:
         case Const(value=bool() as truth):
@@ -31,7 +31,7 @@ def number(function: Function, value: Value) -> C:
             raise AssertionError(f"{value} is no number")
 
 
-def _as_the_table_says(function: Function, value: Op) -> C:
+def _as_the_table_says(function: CFunction, value: Op) -> C:
     """All of 64 bits: what leaves its type is wrapped before anybody looks at it."""
     op, word = value.op, word_type(value.type)
     if op.c:
@@ -45,7 +45,7 @@ def _as_the_table_says(function: Function, value: Op) -> C:
     return binary(op.sign, first, rest[0], word) if rest else unary(op.sign, first, word)
 
 
-def _given(function: Function, value: Value) -> tuple[C | str | int, ...]:
+def _given(function: CFunction, value: Value) -> tuple[C | str | int, ...]:
     """The arguments that a function of the prelude takes for an operand."""
     if scalar(value.type):
         return (number(function, value),)
@@ -53,12 +53,12 @@ def _given(function: Function, value: Value) -> tuple[C | str | int, ...]:
     return held.at(0), held.words
 
 
-def _select(function: Function, value: Op) -> C:
+def _select(function: CFunction, value: Op) -> C:
     test, then, otherwise = (number(function, arg) for arg in value.args)
     return choice(test, then, otherwise, then.type if then.type == otherwise.type else word_type(value.type))
 
 
-def constant(function: Function, value: Value) -> bytes | None:
+def constant(function: CFunction, value: Value) -> bytes | None:
     """A string that is known when the C is written."""
     match bare(value):
         case Const(value=bytes(text), type=StringType()):
@@ -70,7 +70,7 @@ def constant(function: Function, value: Value) -> bytes | None:
             return None
 
 
-def in_memory(function: Function, value: Value) -> Buffer:
+def in_memory(function: CFunction, value: Value) -> Buffer:
     """The buffer in which an operand stands."""
     value = bare(value)
     if value in function.made:
@@ -90,7 +90,7 @@ def item_part(tuple: Buffer, kind: Type, index: int) -> Buffer:
     return tuple.part(sum(map(size_of, kind.items[:index])) // 8, kind.items[index])
 
 
-def operands(function: Function, value: Op) -> list[Value]:
+def operands(function: CFunction, value: Op) -> list[Value]:
     """The operands that must stand in memory; a literal is compared with as it is."""
     wide = [arg for arg in value.args if not scalar(arg.type)]
     if value.op in (operations.SAME, operations.STARTS):
@@ -99,7 +99,7 @@ def operands(function: Function, value: Op) -> list[Value]:
     return wide[:1] if value.op is operations.GLOB else wide
 
 
-def _item(function: Function, value: Op) -> C:
+def _item(function: CFunction, value: Op) -> C:
     return cast(c_type(value.type), C(in_memory(function, value).word(0)))
 
 
@@ -114,7 +114,7 @@ def part(held: Buffer, offset: int, size: int) -> C:
     return found
 
 
-def _part(function: Function, value: Op) -> C:
+def _part(function: CFunction, value: Op) -> C:
     held, size = in_memory(function, value.args[0]), memory_size(value.type)
     match value.args[1]:
         case Const(value=int(offset)):
@@ -128,7 +128,7 @@ def _part(function: Function, value: Op) -> C:
     return cast(c_type(value.type), found)
 
 
-def _memcmp(function: Function, value: Op) -> C:
+def _memcmp(function: CFunction, value: Op) -> C:
     left, right = (in_memory(function, side) for side in value.args[:2])
     count = value.args[2]
     # Zeros stand behind the bytes of both.
@@ -142,11 +142,11 @@ def _memcmp(function: Function, value: Op) -> C:
     return call("compare_bytes", *arguments, most, type="s64")
 
 
-def _frames(function: Function, value: Op) -> C:
+def _frames(function: CFunction, value: Op) -> C:
     return binary(">>", C(in_memory(function, value.args[0]).word(1)), C("3"), "u64")
 
 
-def _same(function: Function, value: Op) -> C:
+def _same(function: CFunction, value: Op) -> C:
     held = [in_memory(function, side) for side in operands(function, value)]
     if len(held) == 1:
         text = next(text for side in value.args if (text := constant(function, side)) is not None)
@@ -156,7 +156,7 @@ def _same(function: Function, value: Op) -> C:
     return call(compare, one.at(0), other.at(0), min(one.words, other.words), type="bool")
 
 
-def _starts(function: Function, value: Op) -> C:
+def _starts(function: CFunction, value: Op) -> C:
     size = value.args[2]
     assert isinstance(size, Const) and isinstance(size.value, int)
     held = [in_memory(function, side) for side in operands(function, value)]
@@ -182,7 +182,7 @@ def _same_bytes(held: Buffer, text: bytes) -> C:
     return tests
 
 
-def _find(function: Function, value: Op) -> C:
+def _find(function: CFunction, value: Op) -> C:
     text, sought = (in_memory(function, side) for side in value.args)
     known = constant(function, value.args[1])
     length = len(known) if known is not None else call("text_length", sought.at(0), sought.words)
@@ -191,7 +191,7 @@ def _find(function: Function, value: Op) -> C:
     return call("find", text.at(0), text.words, sought.at(0), words, length, type="s64")
 
 
-def _glob(function: Function, value: Op) -> C:
+def _glob(function: CFunction, value: Op) -> C:
     """A bit of the state for each place up to which the text may have come; a byte moves it on where it may stand."""
     from tracer.lang.builtins.data.globs import parse_glob
 
@@ -207,7 +207,7 @@ def _glob(function: Function, value: Op) -> C:
     return call("GLOB", held.at(0), held.words, moves or 0, f"{stays:#x}ULL", len(glob.places), type="bool")
 
 
-SPELLED: dict[Operation, Callable[[Function, Op], C]] = {
+SPELLED: dict[Operation, Callable[[CFunction, Op], C]] = {
     operations.WRAP: lambda function, value: cast(c_type(value.type), number(function, value.args[0])),
     operations.INT: lambda function, value: cast(word_type(value.type), number(function, value.args[0])),
     operations.AS: lambda function, value: number(function, value.args[0]),

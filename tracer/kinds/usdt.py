@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.errors import Span
-from tracer.probes.model import AT_HITS, AttachPoint, Part, ProbeKind, malformed, miscount
+from tracer.kinds.model import AT_HITS, AttachPoint, Part, ProbeKind, malformed, miscount
 
 _FORM = "usdt:FILE:PROVIDER:NAME, usdt:FILE:NAME or, with -p or -c, usdt::PROVIDER:NAME"
 

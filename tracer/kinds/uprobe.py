@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from tracer.errors import Diagnostic, Fault, Span
-from tracer.probes.model import AT_HITS, AttachKind, AttachPoint, Part, ProbeKind, SearchedFile, malformed, miscount
+from tracer.kinds.model import AT_HITS, AttachKind, AttachPoint, Part, ProbeKind, SearchedFile, malformed, miscount
 
 if TYPE_CHECKING:
-    from tracer.probes.site import FileSite
+    from tracer.kinds.site import FileSite
 
 _FORMS: dict[AttachKind, str] = {
     "uprobe": (

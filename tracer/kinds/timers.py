@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from tracer.errors import Diagnostic, Fault, Span
-from tracer.probes.model import AttachPoint, ClauseKind, Part, ProbeKind, malformed
+from tracer.kinds.model import AttachPoint, ClauseKind, Part, ProbeKind, malformed
 
 if TYPE_CHECKING:
-    from tracer.probes.site import Site
+    from tracer.kinds.site import Site
 
 SHORTEST_PERIOD_NS = 1_000
 LONGEST_PERIOD_NS = 1 << 62
@@ -62,7 +62,7 @@ def _interval(text: str, parts: list[Part], span: Span) -> AttachPoint:
 
 
 def _clock(point: AttachPoint) -> Site:
-    from tracer.probes.site import Clock  # not loaded to list probes
+    from tracer.kinds.site import Clock  # not loaded to list probes
 
     unit, colon, count = point.text.partition(":")[2].partition(":")
     probe = f"interval:{unit}:{interval_count(count)}" if colon else f"interval:us:{point.period_ns // 1000}"
@@ -77,7 +77,7 @@ def _once(name: Literal["begin", "end"], word: str) -> ProbeKind:
         return AttachPoint(name, text, span)
 
     def alone(point: AttachPoint) -> Site:
-        from tracer.probes.site import Site
+        from tracer.kinds.site import Site
 
         return Site(name, name, "", (), 0)
 

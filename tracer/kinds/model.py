@@ -13,7 +13,7 @@ from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import Diagnostic, Fault, Span
 
 if TYPE_CHECKING:
-    from tracer.probes.site import FileSite, Site
+    from tracer.kinds.site import FileSite, Site
 
 AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe"]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tracer.dataclass import NamedTuple, dataclass
-from tracer.lang.constructs import Call, Function
+from tracer.lang.constructs import BuiltinFunction, Call
 from tracer.lang.fixed_width import quotient
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType
@@ -196,7 +196,7 @@ Shown = int | dict[str, int] | list[Row] | Series
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregation(Function):
+class Aggregation(BuiltinFunction):
     """A function that is assigned to a map.
 
     `kept`: what a key holds and a hit does, in the stores and in the kernel. `buckets`: those that it counts in.

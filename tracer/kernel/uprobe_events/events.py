@@ -6,7 +6,7 @@ from typing import cast
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.probes.site import FileSite, Site
+from tracer.kinds.site import FileSite, Site
 
 MOST_FETCHES = 128
 """Fetch arguments of one probe at most (MAX_TRACE_ARGS)."""
@@ -46,7 +46,7 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProbePlace:
     """One probe of an event: where, its fetch arguments, as many and of the same types as the event's, and the number
     of its branch: what is to be done there. `points` are the attach points that it is of (`plan.points`).
     """
@@ -63,17 +63,17 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class UprobeEvent:
     """One trace event with one or several places (Linux 5.4)."""
 
     name: str
-    places: tuple[Place, ...]
+    places: tuple[ProbePlace, ...]
 
-    def fetches(self, place: Place) -> tuple[Fetch, ...]:
+    def fetches(self, place: ProbePlace) -> tuple[Fetch, ...]:
         """The fetch arguments of a place."""
         return place.fetches
 
-    def definition(self, place: Place, group: str, path: str) -> str:
+    def definition(self, place: ProbePlace, group: str, path: str) -> str:
         """The line that defines one place. `path` is the file as it is to be written."""
         letter = "r" if place.file.is_return_probe else "p"
         counter = f"(0x{place.file.semaphore:x})" if place.file.semaphore is not None else ""
@@ -93,7 +93,7 @@ class Event:
 class Undefinable(TracerError):
     """A place of an event cannot be defined, and `fetch` is the fetch argument that it is about, None for none."""
 
-    def __init__(self, error: TracerError, event: Event, place: Place, fetch: int | None = None) -> None:
+    def __init__(self, error: TracerError, event: UprobeEvent, place: ProbePlace, fetch: int | None = None) -> None:
         super().__init__(error.message, error.hint, error.detail)
         self.exit_code = error.exit_code
         self.event, self.place, self.fetch = event, place, fetch

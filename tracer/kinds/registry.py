@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
-from tracer.probes.timers import BEGIN, END, INTERVAL
-from tracer.probes.uprobe import UPROBE, URETPROBE
-from tracer.probes.usdt import USDT
+from tracer.kinds.model import AttachKind, AttachPoint, ProbeKind
+from tracer.kinds.timers import BEGIN, END, INTERVAL
+from tracer.kinds.uprobe import UPROBE, URETPROBE
+from tracer.kinds.usdt import USDT
 
 if TYPE_CHECKING:
-    from tracer.probes.site import Site
+    from tracer.kinds.site import Site
 
 KINDS: Final[dict[AttachKind, ProbeKind]] = {
     kind.name: kind for kind in (USDT, UPROBE, URETPROBE, INTERVAL, BEGIN, END)
