@@ -8,6 +8,7 @@ has moved yet is where the calling convention puts it.
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from contextlib import closing
 from functools import cached_property
 
@@ -78,8 +79,10 @@ class _Places:
         for each in sorted(every, key=lambda found: self.text.behind(found) < 0):
             means.setdefault(name_of(each.entry), each)
         found = []
+        # LLVM moves static variables of all blocks to the function's own: of two nothing says which one is meant.
+        twice = Counter((each.scope.id, name_of(each.entry)) for each in every if self.text.behind(each) >= 0)
         for each in every:
-            another = self.text.is_another(each)
+            another = self.text.is_another(each) or twice[each.scope.id, name_of(each.entry)] > 1
             local = replace(self._named(each), reason=_OF_BLOCK) if another else self._local(each, site)
             found.append(replace(local, hidden=means[local.name] is not each))
         return tuple(found)
