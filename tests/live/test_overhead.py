@@ -216,7 +216,7 @@ def test_one_of_two_attach_points_of_a_clause_ends_alone(
 def test_hits_that_a_predicate_sends_on_count_too(backend: str, place: Callable[[str], Path], clean: None) -> None:
     path = place("hot")
     program = f"usdt:{path}:hot:spin /arg0 < 0/ {{ @a = count(); }}"
-    done = tracer("--backend", backend, "--max-rate", "10000", "-e", program, "-c", f"{path} 1")
+    done = tracer("--backend", backend, "--max-rate", "10000", "-e", program, "-c", f"{path} 4")
     assert cut(done, f"usdt:{path}:hot:spin", 10_000) is not None
 
 
@@ -226,7 +226,7 @@ def test_q_leaves_out_the_warning_but_not_what_is_incomplete(
     path = place("hot")
     point = f"usdt:{path}:hot:spin"
     program = f"{point} {{ @a = count(); }}"
-    done = tracer("-q", "--backend", backend, "--max-rate", "10000", "-e", program, "-c", f"{path} 1")
+    done = tracer("-q", "--backend", backend, "--max-rate", "10000", "-e", program, "-c", f"{path} 4")
     matched = cut(done, point, 10_000)
     assert matched is not None
     assert (done.status, done.said) == (0, f"{matched[0]}\n")

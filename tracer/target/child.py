@@ -9,6 +9,7 @@ holds none of our descriptors. SIGSTOP would disturb job control; ptrace is used
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import re
 import shutil
@@ -250,6 +251,7 @@ def find_program(name: str) -> str:
 
 def _wait_and_exec(path: str, argv: tuple[str, ...], go: int, failure: int, gate: Gate | None) -> None:
     """The child's side; never returns. Only system calls here: the parent's Python state is not ours to touch."""
+    gc.disable()  # what the program around has left to its collector would close descriptors here that are others'
     status = 127
     try:
         keep = sorted({0, 1, 2, go, failure})

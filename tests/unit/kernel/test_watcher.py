@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import gc
 import os
 import platform
 import resource
@@ -158,6 +159,33 @@ def test_what_it_opens_is_handed_on_and_held_until_it_is_closed(tmp_path: Path) 
     watcher.close(fds[400:])
     assert str(tmp_path / "file") not in descriptors(watcher.pid).values()
     assert not any(Path(f"/proc/self/fd/{fd}").exists() for fd in fds)
+    watcher.end()
+
+
+class Kept:
+    """A file that a collector would close, as of a program that uses tracer as a library."""
+
+    def __init__(self, path: Path) -> None:
+        self.itself, self.fd = self, os.open(path, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+
+def test_the_watcher_closes_nothing_for_what_waits_for_the_collector(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    gc.collect()
+    kept = [Kept(tmp_path / "file") for _ in range(40)]
+    gc.collect(0)  # they are not looked at again soon
+    kept.clear()
+    watcher = Watcher()
+    gc.collect()
+    for _ in range(30):
+        fds = watcher.open([opening(tmp_path / "file") for _ in range(240)], together=True)
+        assert {os.pread(fd, 4, 0) for fd in fds} == {b"text"}
+        held = [name for name in descriptors(watcher.pid).values() if name == str(tmp_path / "file")]
+        assert len(held) == 240
+        watcher.close(fds)
     watcher.end()
 
 

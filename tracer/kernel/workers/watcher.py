@@ -25,6 +25,7 @@ has ended altogether, its descriptors with it, and the lock is held here too. Wh
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import select
 import signal
@@ -383,6 +384,8 @@ class Watcher:
 
 def _become(run: Callable[[socket, int], None], connection: socket, tracer: int) -> NoReturn:
     """The child's side. Nothing of the tracer's own may run in it, however this ends."""
+    # What the program around has left to its collector thinks that it has descriptors: here these numbers are others'.
+    gc.disable()
     status = 1
     try:
         run(connection, tracer)
