@@ -200,17 +200,6 @@ def _is_program(name: str) -> bool:
         return False
 
 
-def _line_of(listed: Listed) -> int:
-    """The line of source text that a probe is at, else 0."""
-    from tracer.kinds.registry import KINDS_OF_SITES
-
-    before, _, line = listed.probe.rpartition(":")
-    if not line.isdecimal() or not KINDS_OF_SITES[listed.kind].source_lines or "." not in before:
-        return 0
-    source, _, number = before.rpartition(":")
-    return int(number if number.isdecimal() and source else line)
-
-
 class Details:
     """The lines below a probe; probes come file by file. With -p semaphores are those of these processes."""
 
@@ -231,8 +220,8 @@ class Details:
             if self._path:
                 self._texts.close()
             self._path, self._texts, self._running = listed.path, SiteTexts(listed.path), None
-        if (number := _line_of(listed)) and listed.sites:
-            yield from self._texts.source(number, listed.sites[0].address)
+        if listed.sites and (line := self._texts.line_in(listed.kind, listed.probe, listed.sites[0].address)):
+            yield from self._texts.source(line, listed.sites[0].address)
         variables = [[*self._texts.variables(listed.kind, listed.probe, site.address)] for site in listed.sites]
         prototypes = [self._prototype(listed, site) if not variables[0] else () for site in listed.sites]
         same = len({*prototypes}) == 1  # static functions of one name may have others

@@ -1,6 +1,6 @@
 """Differences between processors: registers, calling conventions, numbers in ELF files.
 
-Register names are those of the kernel's pt_regs, without decoration, as `probes.site.Reg` wants them.
+Register names are those of the kernel's pt_regs, without decoration, as `kinds.site.Reg` wants them.
 Sources: System V ABI, AMD64 supplement, 3.2.3 and 4.4; AAPCS64, 6.8; ELF for the Arm 64-bit architecture, 5.7; Go's
 internal ABI specification (abi-internal.md); glibc, sysdeps/generic/ldconfig.h.
 """

@@ -73,6 +73,11 @@ class AttachPoint:
     `path`; then they become `path` and `source`, without a line.
     """
 
+    @property
+    def is_placed(self) -> bool:
+        """Whether it says more than the names of functions: an address, a place in the file, or source text."""
+        return (self.address, self.file_offset, self.source) != (None, None, None)
+
 
 class Part(NamedTuple):
     """The text between two colons; `bare` is the part after its last quoted piece (all of it without quotes)."""

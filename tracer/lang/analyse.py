@@ -12,7 +12,7 @@ from tracer.dataclass import replace
 from tracer.errors import NOWHERE, Diagnostic, ProgramError
 from tracer.kinds.model import ClauseKind
 from tracer.kinds.registry import KINDS, alone
-from tracer.kinds.site import Site, in_files
+from tracer.kinds.site import Site
 from tracer.lang import typed
 from tracer.lang.check.desugar import desugared
 from tracer.lang.check.infer import Checked, infer
@@ -138,7 +138,7 @@ def _by_variables(program: ast.Program, unit: Unit, said: list[Diagnostic]) -> I
         for root in (unit.clause.predicate, *unit.clause.body) if root is not None
         for node in walk(root)
     )  # fmt: skip
-    if not reads or not in_files(unit.sites):
+    if not reads or not unit.places:
         return iter((unit,))
     from tracer.lang.check.variable_sites import split
 

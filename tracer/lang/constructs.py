@@ -1,7 +1,7 @@
 """The objects of built-in values and functions.
 
-To add a function, write one `Function` in the module of its family, and a test. The checker asks it for its arguments
-and its rule, the parser for its name, the reference page for the rest.
+To add a function, write one `BuiltinFunction` in the module of its family, and a test. The checker asks it for its
+arguments and its rule, the parser for its name, the reference page for the rest.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def as_written(site: FileSite, point: AttachPoint) -> str:
         given = f"{point.provider}:"
         provider = given[:-1] if name.startswith(given) else name.partition(":")[0]
         name = f"{quoted(provider)}:{quoted(name[len(provider) + 1 :])}"
-    elif point.address is None and point.file_offset is None and point.source is None:
+    elif not point.is_placed:
         before = "cpp:" if point.cpp else ""
         name = before + quoted(name.removeprefix(before).removesuffix(offset)) + offset
     return f"{kind}:{quoted(path, path=True)}:{name}"

@@ -134,7 +134,7 @@ def _place(pattern: str | None, target: Target) -> AttachPoint | None:
             point = as_meant(point, target)
     except (Fault, TracerError):
         return None
-    placed = (point.address, point.file_offset, point.source) != (None, None, None) or point.offset
+    placed = point.is_placed or point.offset
     return point if placed and end == len(pattern or "") else None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Span
 from tracer.kinds.registry import kind_of
-from tracer.kinds.site import FileSite, in_files
+from tracer.kinds.site import FileSite
 from tracer.lang.scope.context import Unit
 from tracer.lang.syntax import ast
 from tracer.lang.types.outside import INSIDE, Local, Outside
@@ -40,13 +40,13 @@ def asked_of(clause: ast.Clause) -> Asked:
 def split(unit: Unit, outside: Outside, said: list[Diagnostic]) -> Iterator[Unit]:
     """The unit, or those that it becomes. Its number is that of the first; `said` gets what is left out."""
     asked = asked_of(unit.clause)
-    if not asked or not in_files(unit.sites):
+    if not asked or not unit.places:
         yield unit
         return
     groups: dict[Hashable, list[FileSite]] = {}
     lost: dict[tuple[str, str], list[FileSite]] = {}
     unreadable: list[FileSite] = []
-    for site in in_files(unit.sites):
+    for site in unit.places:
         places = {each: _place(outside, site, *each) for each in asked}
         missing = [each for each, place in places.items() if place is None]
         if missing:
@@ -91,8 +91,8 @@ def _only(unit: Unit, sites: list[FileSite], number: int) -> Unit:
     kept = sorted({site.point for site in sites})
     places = {point: place for place, point in enumerate(kept)}
     points = tuple(unit.points[point] for point in kept)
-    own = [site if site.point == places[site.point] else replace(site, point=places[site.point]) for site in sites]
-    return replace(unit, number=number, points=points, sites=tuple(own))
+    own = tuple([site.of_point(places[site.point]) for site in sites])
+    return replace(unit, number=number, points=points, sites=own)
 
 
 def _left_out(asked: tuple[str, str], span: Span, sites: list[FileSite], unit: Unit, outside: Outside) -> Diagnostic:
@@ -102,6 +102,6 @@ def _left_out(asked: tuple[str, str], span: Span, sites: list[FileSite], unit: U
     local = next((each for each in known if each.name == name and not each.hidden), None)
     reason = f": {local.reason}" if local is not None else ": it is not in scope" if name else ""
     what = f"{word}.{name}" if name else word
-    where = f"{len(sites)} of {len(in_files(unit.sites))} places"
+    where = f"{len(sites)} of {len(unit.places)} places"
     which = "which is left out" if len(sites) == 1 else "which are left out"
     return Diagnostic(f"{what} cannot be read at {where}, {which}{reason}", span, severity="warning", lacking=True)

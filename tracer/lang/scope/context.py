@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tracer.dataclass import dataclass, field, replace
 from tracer.errors import Diagnostic, Source, Span
 from tracer.kinds.model import ClauseKind
 from tracer.kinds.registry import KINDS
-from tracer.kinds.site import Site, in_files
+from tracer.kinds.site import FileSite, Site, in_files
 from tracer.lang import typed
 from tracer.lang.config import asked_of
 from tracer.lang.scope.facts import Facts
@@ -34,6 +34,11 @@ class Unit:
     kind: ClauseKind
     points: tuple[ast.AttachPoint, ...]
     sites: tuple[Site, ...]
+
+    @property
+    def places(self) -> Sequence[FileSite]:
+        """The sites that are places in files: all, or () where they are of another sort."""
+        return in_files(self.sites)
 
     @property
     def returns_only(self) -> bool:
@@ -98,7 +103,7 @@ class Context:
     def begin(self, unit: Unit) -> None:
         """Goes on with a clause."""
         self.unit = unit
-        self.types = replace(self.types, sites=tuple(in_files(unit.sites)))
+        self.types = replace(self.types, sites=tuple(unit.places))
         self.scopes, self.slots, self.loops, self.lost = [{}], {}, [], False
 
     def expr(self, node: ast.Expr) -> typed.Expr | None:

@@ -159,7 +159,7 @@ def _each_once(sites: list[FileSite]) -> list[FileSite]:
 
 @dataclass(frozen=True, slots=True)
 class _Searched:
-    """See `probes.model.SearchedFile`. `left_out` gets what is left out of patterns."""
+    """See `kinds.model.SearchedFile`. `left_out` gets what is left out of patterns."""
 
     binary: Binary
     limit: SiteLimit

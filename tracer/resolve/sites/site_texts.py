@@ -70,6 +70,10 @@ class SiteTexts:
         """A line for each variable in scope there: `total: int in eax`."""
         return self._variables.lines(kind, probe, address)
 
+    def line_in(self, kind: str, probe: str, address: int) -> int:
+        """The line of source text that a probe names, else 0."""
+        return self._variables.line(kind, probe, address)
+
     def source(self, line: int, address: int) -> Iterator[str]:
         """A line of source text and its neighbours, where its file is there."""
         path, _, found = (self.line(address) or "").rpartition(":")

@@ -24,6 +24,10 @@ class VariableTexts:
     def _site(self, kind: Any, probe: str, address: int) -> FileSite:
         return FileSite(kind, probe, "", (), 0, self._path, self._identity, address, 0)
 
+    def line(self, kind: str, probe: str, address: int) -> int:
+        """The line of source text that a probe names, else 0."""
+        return self._site(kind, probe, address).line if KINDS_OF_SITES[kind].source_lines else 0
+
     def lines(self, kind: str, probe: str, address: int) -> Iterator[str]:
         """A line for each variable in scope at a place of a probe; none at a function's entry, where there are `args`,
         and where nothing is known.

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import Span
 from tracer.kinds.arch import native
-from tracer.kinds.site import in_files
 from tracer.lang import typed
 from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V, Value
 from tracer.lang.fold import string
@@ -70,7 +69,7 @@ def _argument_type(context: Context, name: str, index: int, span: Span) -> IntTy
 
 def check_result(context: Context, span: Span) -> None:
     """Refuses `retval` of functions that return nothing; warns where only some of the clause's do."""
-    sites = {site.probe: site for site in in_files(context.unit.sites)}
+    sites = {site.probe: site for site in context.unit.places}
     if context.types.outside is None or not context.final or len(sites) > _FEW:
         return
     outside = context.types.outside()
@@ -153,7 +152,7 @@ def _read_register(ctx: Lowering[V], call: typed.Call) -> V:
 def _variable(call: Call) -> typed.Expr | None:
     """The load bias comes with the hit: the probe's own address is what the instruction pointer holds less it."""
     context, (name,) = call.context, call.args
-    sites, arch = in_files(context.unit.sites), native()
+    sites, arch = context.unit.places, native()
     inside = [site for site in sites if not site.is_return_probe]  # there the instruction pointer is the caller's
     if not inside or len(inside) < len(sites) or arch is None or context.types.outside is None:
         where = "when the function returns" if sites else "without a probe that is there"

@@ -6,13 +6,14 @@ read already, in a variable, a map or a tuple, the same names give parts of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import typed
 from tracer.lang.fold import bits, cast, constant, convert, fold, laid_out, literal
 from tracer.lang.scope.context import Context
+from tracer.lang.syntax import ast
 from tracer.lang.types import (
     BOOL,
     UINT64,
@@ -50,6 +51,26 @@ def pointed(ctx: Context, operand: typed.Expr, span: Span) -> typed.Expr | None:
         return None
     target = UINT64 if not isinstance(operand.type, PointerType) else _target(ctx, operand)
     return None if target is None else load(ctx, target, operand, 0, span)
+
+
+def held_member(
+    ctx: Context, path: Sequence[ast.Field], type: Type, held: Iterable[range], make: Callable[[], typed.Expr | None]
+) -> typed.Expr | None:
+    """The member that `path` leads to, behind its first name, in a value of a type of which only the bytes that are
+    `held` can be read; `make` makes the value. None where the path leads to no member, or to one that is not held.
+    """
+    start = 0
+    for each in path[1:]:
+        field = type.field(each.name) if isinstance(type, StructType) else None
+        if field is None:
+            return None
+        start, type = start + field.offset, ctx.types.complete(field.type) or field.type
+    if not set().union(*held).issuperset(range(start, start + memory_size(type))):
+        return None
+    value = make()
+    for each in path[1:]:
+        value = value and member(ctx, value, each.name, each.span)
+    return value
 
 
 def member(ctx: Context, operand: typed.Expr, name: str, span: Span) -> typed.Expr | None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.kinds.registry import kind_of
-from tracer.kinds.site import STACK_POINTER, in_files
+from tracer.kinds.site import STACK_POINTER
 from tracer.lang import suggest, typed
 from tracer.lang.builtins.hit.probe import RETURN_HINT
 from tracer.lang.check.expressions import memory, variables
 from tracer.lang.fold import cast, convert, fold
 from tracer.lang.scope.context import Context
 from tracer.lang.syntax import ast
-from tracer.lang.types import UINT64, IntType, PointerType, StructType, TupleType, Type, is_block, memory_size
+from tracer.lang.types import UINT64, IntType, PointerType, TupleType, Type, is_block, memory_size
 from tracer.lang.types.combine import a_type
 from tracer.lang.types.outside import Parameter
 
@@ -65,29 +65,18 @@ def part(ctx: Context, node: ast.Field) -> typed.Expr | None:
     if len(path) < 2 or not isinstance(at, ast.Name) or at.name not in ("args", "vars"):
         return None
     if at.name == "vars" or variables.at_places(ctx):
-        return variables.part(ctx, at.name, node)
-    if ctx.types.outside is None or not in_files(ctx.unit.sites):
+        return variables.part(ctx, path)
+    if ctx.types.outside is None or not ctx.unit.places:
         return None
-    known = ctx.types.outside().parameters(in_files(ctx.unit.sites)[0])
+    known = ctx.types.outside().parameters(ctx.unit.places[0])
     found = next((each for each in known if each.name == path[0].name), None) if isinstance(known, tuple) else None
     if found is None or found.type is None or not (found.reason and found.pieces):
         return None
     if _parameters(ctx, path[0].span) is None:  # they are not those of all sites
         return None
-    whole = type = ctx.types.complete(found.type) or found.type
-    start = 0
-    for each in path[1:]:
-        field = type.field(each.name) if isinstance(type, StructType) else None
-        if field is None:
-            return None
-        start, type = start + field.offset, ctx.types.complete(field.type) or field.type
-    held = {byte for offset, size, _, _ in found.pieces for byte in range(offset, offset + size)}
-    if not held.issuperset(range(start, start + memory_size(type))):
-        return None
-    value = _at_entry(ctx, replace(found, reason=""), whole, path[0].span)
-    for each in path[1:]:
-        value = value and memory.member(ctx, value, each.name, each.span)
-    return value
+    type, readable = ctx.types.complete(found.type) or found.type, replace(found, reason="")
+    held = [range(offset, offset + size) for offset, size, _, _ in found.pieces]
+    return memory.held_member(ctx, path, type, held, lambda: _at_entry(ctx, readable, type, path[0].span))
 
 
 def _parameters(ctx: Context, span: Span) -> tuple[Parameter, ...] | None:
@@ -99,7 +88,7 @@ def _parameters(ctx: Context, span: Span) -> tuple[Parameter, ...] | None:
     if unit.returns_only:
         ctx.error("args is not known when the function returns", span, RETURN_HINT.replace("arg0", "args.name"))
         return None
-    sites = [site for site in in_files(unit.sites) if kind_of(site).enters]
+    sites = [site for site in unit.places if kind_of(site).enters]
     if not sites or len(sites) < len(unit.sites) or ctx.types.outside is None:
         where = "is known only where a function is entered" if unit.sites else "needs a function, and there is none"
         ctx.error(f"args {where}", span, "args is for uprobes; a USDT probe has arg0, arg1, …")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tracer.errors import Span
 from tracer.kinds.arch import native
 from tracer.kinds.registry import kind_of
-from tracer.kinds.site import FileSite, in_files
+from tracer.kinds.site import FileSite
 from tracer.lang import suggest, typed
 from tracer.lang.check.expressions import memory
 from tracer.lang.fold import cast, convert, fold, string
@@ -25,7 +25,6 @@ from tracer.lang.types import (
     IntType,
     PointerType,
     StringType,
-    StructType,
     TupleType,
     Type,
     is_block,
@@ -40,9 +39,9 @@ _KINDS = {"vars": "variable", "args": "parameter"}
 def at_places(ctx: Context) -> bool:
     """Whether `args` means variables here: every probe is at a place inside a function, or a USDT probe."""
     unit = ctx.unit
-    if ctx.types.outside is None or not in_files(unit.sites) or not unit.reads("probe"):
+    if ctx.types.outside is None or not unit.places or not unit.reads("probe"):
         return False
-    return all(is_inside(ctx, site) for site in in_files(unit.sites))
+    return all(is_inside(ctx, site) for site in unit.places)
 
 
 def is_inside(ctx: Context, site: FileSite) -> bool:
@@ -86,7 +85,7 @@ def named(ctx: Context, word: str, name: str, span: Span) -> typed.Expr | None:
         return _value(ctx, word, local, span)
     if word == "vars":
         assert ctx.types.outside is not None
-        of_file = ctx.types.outside().variable(in_files(ctx.unit.sites)[0], name)
+        of_file = ctx.types.outside().variable(ctx.unit.places[0], name)
         if not isinstance(of_file, str):
             distance, type = of_file
             return memory.load(ctx, ctx.types.complete(type) or type, _tree(("here", distance), span), 0, span)
@@ -99,34 +98,18 @@ def named(ctx: Context, word: str, name: str, span: Span) -> typed.Expr | None:
     return None
 
 
-def part(ctx: Context, word: str, node: ast.Field) -> typed.Expr | None:
+def part(ctx: Context, path: list[ast.Field]) -> typed.Expr | None:
     """`vars.name.member` of a variable of which only some members can be read, if it is one; None elsewhere."""
-    path: list[ast.Field] = []
-    at: ast.Expr = node
-    while isinstance(at, ast.Field):
-        path.insert(0, at)
-        at = at.operand
-    if len(path) < 2 or ctx.types.outside is None or not in_files(ctx.unit.sites):
+    if ctx.types.outside is None or not ctx.unit.places:
         return None
-    found = ctx.types.outside().variables(in_files(ctx.unit.sites)[0])
+    found = ctx.types.outside().variables(ctx.unit.places[0])
     known = found if isinstance(found, tuple) else ()
     local = next((each for each in known if each.name == path[0].name and not each.hidden), None)
     if local is None or local.type is None or local.reference or not (local.reason and local.pieces):
         return None
-    type = whole_type = ctx.types.complete(local.type) or local.type
-    start = 0
-    for each in path[1:]:
-        field = type.field(each.name) if isinstance(type, StructType) else None
-        if field is None:
-            return None
-        start, type = start + field.offset, ctx.types.complete(field.type) or field.type
-    held = {byte for piece in local.pieces for byte in range(piece.offset, piece.offset + piece.size)}
-    if not held.issuperset(range(start, start + memory_size(type))):
-        return None
-    value = _in_pieces(ctx, whole_type, local.pieces, path[0].span)
-    for each in path[1:]:
-        value = value and memory.member(ctx, value, each.name, each.span)
-    return value
+    type, pieces = ctx.types.complete(local.type) or local.type, local.pieces
+    held = [range(piece.offset, piece.offset + piece.size) for piece in pieces]
+    return memory.held_member(ctx, path, type, held, lambda: _in_pieces(ctx, type, pieces, path[0].span))
 
 
 def _in_scope(ctx: Context, word: str, span: Span) -> list[Local] | None:
@@ -135,14 +118,14 @@ def _in_scope(ctx: Context, word: str, span: Span) -> list[Local] | None:
     if not unit.reads("probe"):
         ctx.untyped(f"{word} is not known in {unit.place}", span, f"{word} is for uprobe and usdt probes")
         return None
-    if any(site.is_return_probe or site.is_at_return for site in in_files(unit.sites)):
+    if any(site.is_return_probe or site.is_at_return for site in unit.places):
         hint = f"keep it from a line of the function: @v[tid] = {word}.name;"
         ctx.error(f"{word} is not known when the function returns", span, hint)
         return None
-    if not in_files(unit.sites) or ctx.types.outside is None:
+    if not unit.places or ctx.types.outside is None:
         ctx.error(f"{word} needs a place in a program, and there is none", span)
         return None
-    site = in_files(unit.sites)[0]
+    site = unit.places[0]
     found = ctx.types.outside().variables(site)
     if isinstance(found, str):
         hint = "compile it with -g, or install its debug symbols"
@@ -177,7 +160,7 @@ def _why(ctx: Context, local: Local) -> str:
     assert ctx.types.outside is not None
     if not ctx.final:
         return local.reason
-    lines = ctx.types.outside().readable(in_files(ctx.unit.sites)[0], local.name)
+    lines = ctx.types.outside().readable(ctx.unit.places[0], local.name)
     text = f"{local.reason} at {lines.here}" if lines.here else local.reason
     if local.early and lines.after:
         return f"{text}; readable from {lines.here.rpartition(':')[0]}:{lines.after}"
