@@ -23,8 +23,8 @@ def described(error: OSError) -> str:
     name, object = named or found[0], found[1]
     if error.filename is not None:
         object = os.fsdecode(error.filename)
-        if not name and error.errno in (errno.EMFILE, errno.ENFILE):  # with which the source cannot be read
-            name = "open"
+        if name in ("", "read") and error.errno in (errno.EMFILE, errno.ENFILE):
+            name = "open"  # the source cannot be read with these, nor a module; and no read fails so
     words = " of ".join(filter(None, (name, object)))
     return f"{words}: {reason}" if words else reason
 

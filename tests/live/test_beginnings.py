@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import Done, read_line, target, tell, tracer, tracing
+from tests.harness.cli import Done, Running, read_line, target, tell, tracer, tracing, until
 
 pytestmark = [
     pytest.mark.live,
@@ -33,8 +33,7 @@ def of_a_process(backend: str, folder: Path, path: Path, program: str) -> Done:
     with target(path, "50", "wait") as process:
         assert read_line(process) == "ready"
         with tracing(folder, "--backend", backend, "-p", str(process.pid), "-e", program, ready=None) as running:
-            running.wait_for("\n")
-            if "Attached" in running.err:
+            if _attached(running):
                 tell(process)
                 assert read_line(process).startswith("350 calls")
                 assert read_line(process) == "done"
@@ -42,11 +41,16 @@ def of_a_process(backend: str, folder: Path, path: Path, program: str) -> Done:
             return running.wait()
 
 
+def _attached(running: Running) -> bool:
+    """Once its probes are attached, or it has ended without. What is left out may be said before either."""
+    until(lambda: "Attached" in running.err or running.process.poll() is not None, what=lambda: running.err)
+    return "Attached" in running.err
+
+
 def of_everybody(backend: str, folder: Path, path: Path, program: str) -> Done:
     """No process has the file in memory when the probes are attached."""
     with tracing(folder, "--backend", backend, "-e", program, ready=None) as running:
-        running.wait_for("\n")
-        if "Attached" not in running.err:
+        if not _attached(running):
             return running.wait()
         with target(path, "50") as process:
             assert read_line(process).startswith("350 calls")
