@@ -103,7 +103,7 @@ class Naive:
         self.clause = clause
         self.runtime = runtime
         self.reader = reader
-        self.names = {} if variant is None else {"probe": variant.probe, "func": variant.function}
+        self.names = {} if variant is None else variant.told
         self.slots: list[Any] = []
         self.assigned: list[int] = []
         self.rounds = 0
@@ -172,8 +172,8 @@ class Naive:
     def built_in(self, name: str) -> Any:
         """A built-in value."""
         match name:
-            case "probe" | "func":
-                return (self.names[name] or "").encode()
+            case "probe" | "func" | "file" | "line":
+                return self.names[name]
             case "elapsed":
                 return (self.reader.built_in("nsecs") - self.runtime.start_ns) % 2**64
             case "username":

@@ -64,6 +64,8 @@ def plan(
     tree = parse(source, params)
     from tracer.lang.analyse import analyse
     from tracer.lang.config import configure
+    from tracer.lang.syntax.ast import Call, Name
+    from tracer.lang.walk import walk_program
     from tracer.resolve.sites.expand import expand
 
     left_out: list[Diagnostic] = []
@@ -73,6 +75,12 @@ def plan(
         missing=config.missing_probes, unsafe_returns=config.unsafe_returns, filtered=_filters_end_returns(tree),
     )  # fmt: skip
     places = places_among(chain.from_iterable(sites.values()))
+    named = (node.name.removeprefix("__builtin_") for node in walk_program(tree) if isinstance(node, Name | Call))
+    if places and not {"line", "file"}.isdisjoint(named):
+        from tracer.resolve.sites.source_places import with_sources
+
+        sites = with_sources(sites)
+        places = places_among(chain.from_iterable(sites.values()))
     if any([site.nop10 for site in places]):
         from tracer.kernel.trials.nop10 import at_fast_nops
 

@@ -1,5 +1,5 @@
 """`vars.NAME`, and `args.NAME` inside a function, over `variables`: what each holds on a line, at an instruction and at
-a USDT probe. What is right is computed as the program does.
+a USDT probe; and the lines themselves. What is right is computed as the program does.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.contract.case import Case, by_hand
-from tests.contract.expect import Out, keyed, scalar
+from tests.contract.expect import Out, keyed, printf, scalar
 
 _TEXT = (Path(__file__).parents[1] / "targets/variables.c").read_text().split("\n")
 ROUNDS = 6
@@ -30,6 +30,9 @@ def at(mark: str, body: str, name: str, out: Out, probes: int = 1, level: str = 
     return Case(name, program, out, probes, target=f"variables-{level}", rounds=ROUNDS)
 
 
+_GREEN = sum(green for *_, green in CALLS)
+_LOOP = {line("inner") - back: len(STEPS) for back in (0, 1, 3, 4)}
+_PROBED = next(number for number, text in enumerate(_TEXT, 1) if "DTRACE_PROBE2" in text)
 _LAST = ROUNDS - 1
 _MIXED = (
     f"{{ .a = {_LAST}, .b = 200, .p = {{ .x = {2 * _LAST}, .y = 4 }}, .word = ok, .few = [{_LAST},200,9], .c = GREEN }}"
@@ -63,4 +66,16 @@ CASES = [
     at("sell", "{ @ = sum(vars.count); @n[vars.what->name] = count(); }", "inlined_copies_have_places_of_their_own",
        scalar("@", sum(n for *_, n, _ in CALLS) + sum(TOTALS))
        + keyed("@n", dict(Counter(name for name, *_ in CALLS) + Counter({"apple": ROUNDS}))), 2, level="O2"),
+    *[Case(f"lines_of_a_range_are_told_apart_{level}", f"uprobe:T:variables.c:{min(_LOOP)}-{max(_LOOP)}"
+           ' { @[line] = count(); @f[strcontains(file, "targets/variables.c"), func] = sum(line); }',
+           keyed("@", _LOOP) + keyed("@f", {(True, "price"): len(STEPS) * sum(_LOOP)}), 4,
+           target=f"variables-{level}", rounds=ROUNDS) for level in ("O0", "O2")],
+    *[Case(f"each_line_of_a_function_{level}", f"uprobe:T@variables.c:price:* /line == {line('end') - 1} ||"
+           f" (line >= {min(_LOOP)} && line <= {max(_LOOP)})/ {{ @[line] = count(); }}",
+           keyed("@", {line("end") - 1: sum(green for *_, green in CALLS), **_LOOP}), places,
+           target=f"variables-{level}", rounds=ROUNDS) for level, places in (("O0", 15), ("O2", 16))],
+    at("add", '{ printf("%s %d\\n", probetype, line); @ = line; exit(); }', "the_line_of_a_place_in_printf",
+       printf(f"uprobe {line('add')}\n") + scalar("@", line("add"))),
+    Case("the_line_of_a_function_and_of_a_usdt_probe", "uprobe:T:price, usdt:T:shop:priced { @[line] = count(); }",
+         keyed("@", {line("first") - 1: ROUNDS, _PROBED: ROUNDS}), 2, target="variables-O0", rounds=ROUNDS),
 ]  # fmt: skip

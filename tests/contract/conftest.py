@@ -35,7 +35,7 @@ def program_of(case: Case) -> str:
     program = case.program
     if case.target is not None:
         path = build(case.target)
-        program = program.replace(":T:", f":{path}:")
+        program = program.replace(":T:", f":{path}:").replace(":T@", f":{path}@")
         for name, address in function_addresses(path).items():
             program = program.replace("{" + name + "}", f"{address:#x}")
     return program

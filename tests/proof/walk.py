@@ -60,6 +60,6 @@ def run(plan: Plan, hits: Sequence[Hit], memory: Memory) -> dict[str, object]:
     clause = plan.program.clauses[0]
     for hit in hits:
         site = in_files(clause.sites)[hit.site]
-        named = Variant(0, {}, site.probe, site.function, (site,))
+        named = Variant(0, {}, {"probe": site.probe.encode(), "func": site.function.encode()}, (site,))
         _Walk(plan.program, clause, runtime, named, _Reader(hit, site, memory))()
     return outcome(plan, store, events, loss, runtime.exiting)

@@ -50,8 +50,9 @@ class AttachPoint:
     (`usdt::prov:name`, `usdt:/bin/app:name`). `address` is the form `uprobe:/bin/app:0x1234`, a virtual address of the
     file, and `file_offset` is `uprobe:/bin/app:offset:0x1234`, a place in it. `text` is the attach point as written.
     `source`, `line` and `column` are a place in source text (`uprobe:/bin/app:src/shop.c:36`,
-    `uprobe:/bin/app@shop.c:36:5`); no column is 0. `cpp` is bpftrace's `uprobe:/bin/app:cpp:"ns::f"`: the name is one
-    of C++ too.
+    `uprobe:/bin/app@shop.c:36:5`); no column is 0, and `last` is the last line of `uprobe:/bin/app@shop.c:30-40`.
+    `by_line` is `uprobe:/bin/app@shop.c:total:*`: each line of the functions. `cpp` is bpftrace's
+    `uprobe:/bin/app:cpp:"ns::f"`: the name is one of C++ too.
     """
 
     kind: AttachKind
@@ -67,6 +68,8 @@ class AttachPoint:
     source: str | None = None
     line: int = 0
     column: int = 0
+    last: int = 0
+    by_line: bool = False
     cpp: bool = False
     apart: tuple[str, str] | None = None
     """Of `uprobe:/bin/app@shop.c:total*` "/bin/app" and "shop.c", which are meant unless there is a file of the whole
@@ -77,6 +80,11 @@ class AttachPoint:
     def is_placed(self) -> bool:
         """Whether it says more than the names of functions: an address, a place in the file, or source text."""
         return (self.address, self.file_offset, self.source) != (None, None, None)
+
+    @property
+    def is_of_lines(self) -> bool:
+        """Whether it means lines of source text."""
+        return self.line > 0 or self.by_line
 
 
 class Part(NamedTuple):
@@ -100,7 +108,7 @@ class SearchedFile(Protocol):
         """The sites in the functions that are meant, or at an address."""
 
     def source_lines(self, point: AttachPoint) -> list[FileSite]:
-        """The sites at a line of source text."""
+        """The sites at lines of source text."""
 
 
 @dataclass(frozen=True, slots=True)

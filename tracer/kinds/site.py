@@ -6,9 +6,9 @@ which is what the kernel's uprobes take.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tracer.dataclass import NamedTuple, dataclass, replace
 from tracer.errors import TracerError
@@ -196,7 +196,8 @@ class FileSite(Site):
     behind it, where newer kernels probe faster (`kernel.trials.nop10`). `nests`: the function of a return probe may be
     called again before it has returned. `tail`: of a function that ends in tail calls, what stands at the place: see
     `TailPlace`. `raised`: the file offset of a semaphore that is not `semaphore`, since the kernel would raise it in
-    the wrong memory: tracer does it itself.
+    the wrong memory: tracer does it itself. `source_file` and `source_line` are the place in source text, "" and
+    0 where nobody has asked or nothing tells.
     """
 
     path: str
@@ -210,6 +211,8 @@ class FileSite(Site):
     nests: bool = False
     tail: int = 0
     raised: int | None = None
+    source_file: str = ""
+    source_line: int = 0
 
     in_file = True
 
@@ -268,6 +271,15 @@ class FileSite(Site):
 _AT = FileSite.__match_args__.index("point")
 _BEFORE_POINT = attrgetter(*FileSite.__match_args__[:_AT])
 _BEHIND_POINT = attrgetter(*FileSite.__match_args__[_AT + 1 :])
+
+
+SITE_VALUES: dict[str, Callable[[Any], str | int]] = {
+    "probe": attrgetter("probe"),
+    "func": attrgetter("function"),
+    "file": attrgetter("source_file"),
+    "line": attrgetter("source_line"),
+}
+"""The built-in values that are known of each site before the first hit."""
 
 
 def in_files(sites: Sequence[Site]) -> Sequence[FileSite]:

@@ -13,21 +13,28 @@ if TYPE_CHECKING:
 
 _FORMS: dict[AttachKind, str] = {
     "uprobe": (
-        "uprobe:FILE:FUNCTION, uprobe:FILE:FUNCTION+OFFSET, uprobe:FILE@SOURCE:FUNCTION, uprobe:FILE:0xADDRESS,"
-        " uprobe:FILE:offset:0xOFFSET or uprobe:FILE:SOURCE:LINE"
+        "uprobe:FILE:FUNCTION, uprobe:FILE:FUNCTION+OFFSET, uprobe:FILE@SOURCE:FUNCTION[:*], uprobe:FILE:0xADDRESS,"
+        " uprobe:FILE:offset:0xOFFSET or uprobe:FILE:SOURCE:LINE[-LINE]"
     ),
     "uretprobe": "uretprobe:FILE:FUNCTION or uretprobe:FILE@SOURCE:FUNCTION",
 }
 _NUMBER = r"0[xX][0-9a-fA-F]+|[0-9]+"
 _OFFSET = r"\+(0[xX][0-9a-fA-F]+|[0-9]+)$"
 _LINE = r"[0-9]{1,9}"
+_LINES = rf"({_LINE})-({_LINE})"
 
 
 def _build(kind: AttachKind, text: str, parts: list[Part], span: Span) -> AttachPoint:
     fields = parts[1:]
-    cpp = len(fields) == 3 and fields[1].text == "cpp"
+    cpp = len(fields) > 2 and fields[1].text == "cpp"
+    by_line = len(fields) == 3 + cpp and fields[-1].bare == fields[-1].text == "*" and _apart(fields[0]) is not None
+    if by_line:
+        fields = fields[:-1]
+    cpp = cpp and len(fields) == 3
     if cpp:
         fields = [fields[0], fields[2]]
+    if by_line:
+        return _by_line(kind, text, span, fields, cpp)
     if len(fields) == 3 and fields[1].text == fields[1].bare == "offset":
         return _at_file_offset(kind, text, span, fields[0].text, fields[2])
     at_line = _source_line(fields)
@@ -61,12 +68,12 @@ def _at_file_offset(kind: AttachKind, text: str, span: Span, path: str, place: P
 
 
 def _source_line(fields: list[Part]) -> tuple[str, str, list[Part]] | None:
-    """The file, the source file and the numbers of `FILE:SOURCE:LINE[:COLUMN]` or `FILE@SOURCE:LINE[:COLUMN]`; None for
-    what is neither. An @ in quotes belongs to the file's name.
+    """The file, the source file and the numbers of `FILE:SOURCE:LINE[:COLUMN]`, `FILE:SOURCE:LINE-LINE`, or the same
+    with `FILE@SOURCE`; None for what is none of them. An @ in quotes belongs to the file's name.
     """
     numbers = fields[-2:] if len(fields) > 1 and _is_line(fields[-2]) else fields[-1:]
     named = fields[: len(fields) - len(numbers)]
-    if not named or not _is_line(numbers[-1]):
+    if not named or not (_is_line(numbers[-1]) or (len(numbers) == 1 and _is_line(numbers[0], _LINES))):
         return None
     if len(named) == 2 and named[1].text:
         return named[0].text, named[1].text, numbers
@@ -80,18 +87,36 @@ def _apart(part: Part) -> tuple[str, str] | None:
     return (part.text.removesuffix(part.bare) + path, source) if at and source else None
 
 
-def _is_line(part: Part) -> bool:
-    return part.bare == part.text and re.fullmatch(_LINE, part.text) is not None
+def _is_line(part: Part, form: str = _LINE) -> bool:
+    return part.bare == part.text and re.fullmatch(form, part.text) is not None
 
 
 def _at_line(kind: AttachKind, text: str, span: Span, path: str, source: str, numbers: list[Part]) -> AttachPoint:
+    _refuse_return(kind, span)
+    first, _, last = numbers[0].text.partition("-")
+    line, column = int(first), int(numbers[1].text) if len(numbers) > 1 else 0
+    if line == 0:
+        raise Fault(Diagnostic("there is no line 0", numbers[0].span, "lines are counted from 1"))
+    if last and int(last) < line:
+        what = f"the lines {first}-{last} end before they begin"
+        raise Fault(Diagnostic(what, numbers[0].span, f"write {last}-{first}"))
+    return AttachPoint(kind, text, span, path or None, source=source, line=line, last=int(last or 0), column=column)
+
+
+def _by_line(kind: AttachKind, text: str, span: Span, fields: list[Part], cpp: bool) -> AttachPoint:
+    """`FILE@SOURCE:FUNCTION:*`."""
+    _refuse_return(kind, span)
+    apart, name = _apart(fields[0]), fields[1].text if len(fields) == 2 else ""
+    if not name or apart is None:
+        raise malformed(f"{kind}:FILE@SOURCE:FUNCTION:*", span, "the lines of a function are meant, and none is named")
+    path, source = apart
+    return AttachPoint(kind, text, span, path or None, name=name, source=source, by_line=True, cpp=cpp)
+
+
+def _refuse_return(kind: AttachKind, span: Span) -> None:
     if kind == "uretprobe":
         hint = "a function returns as a whole: name the function"
         raise Fault(Diagnostic("a uretprobe cannot be at a source line", span, hint))
-    line, column = int(numbers[0].text), int(numbers[1].text) if len(numbers) > 1 else 0
-    if line == 0:
-        raise Fault(Diagnostic("there is no line 0", numbers[0].span, "lines are counted from 1"))
-    return AttachPoint(kind, text, span, path or None, source=source, line=line, column=column)
 
 
 def _number(text: str) -> int:
@@ -99,7 +124,7 @@ def _number(text: str) -> int:
 
 
 def _sites(point: AttachPoint, file: SearchedFile) -> list[FileSite]:
-    return file.source_lines(point) if point.line else file.functions(point)
+    return file.source_lines(point) if point.is_of_lines else file.functions(point)
 
 
 def _pattern(fields: list[str]) -> tuple[str, str, bool]:

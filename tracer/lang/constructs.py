@@ -170,7 +170,9 @@ class Value:
     """A built-in value such as `pid`; `type` is its type or finds it, `shown` its name in the reference.
 
     `node` is its node where that is no `typed.Builtin`. `lower`: how that becomes steps; without one it is what a hit
-    says under its name. `needs`: of the backend, wherever it is used. `ours`: bpftrace 0.27.1 has none of that name.
+    says under its name. `needs`: of the backend, wherever it is used. `ours`: bpftrace 0.27.1 has none of that name;
+    then an enumerator of that name is meant before it. `check`: whether it is known at the clause's sites; reports it
+    otherwise.
     """
 
     name: str
@@ -183,6 +185,7 @@ class Value:
     needs: Feature | None = None
     ours: bool = False
     lower: Lower = lambda ctx, node: ctx.built_in(node.name, node.span)
+    check: Callable[[Context, str, Span], bool] = lambda context, name, span: True
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,8 +59,10 @@ def _lines(plan: Plan) -> Iterator[str]:
 
 def _variant(variant: Variant) -> Iterator[str]:
     args = "".join(f"  arg{index} = {spec.text or spec.operand}" for index, spec in variant.args.items())
-    named = (("probe", variant.probe), ("func", variant.function))
-    texts = "".join(f"  {name} = {text}" for name, text in named if text)
+    texts = "".join(
+        f"  {name} = {told.decode(errors='surrogateescape') if isinstance(told, bytes) else told}"
+        for name, told in variant.told.items() if told
+    )  # fmt: skip
     yield f"  variant {variant.id}{args}{texts}"
     for site in variant.sites:
         yield f"    {site_line(site)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from operator import attrgetter
 
-from tracer.kinds.site import LAST_ARGUMENT, STACK_POINTER, ArgSpec, Reg, Site, Unreadable, in_files
+from tracer.kinds.site import LAST_ARGUMENT, SITE_VALUES, STACK_POINTER, ArgSpec, Reg, Site, Unreadable, in_files
 from tracer.lang.typed import Clause, Program
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.steps.lower import lower as steps_of
@@ -42,8 +42,8 @@ def _variants(clause: Clause, steps: Steps, numbers: count[int]) -> tuple[Varian
     indices = sorted({source.index for source in sources if isinstance(source, Argument)})
     returns = ReturnValue() in sources
     values = (part for step in walk(steps.body) for value in used(step) for part in parts(value))
-    texts = {part.name for part in values if isinstance(part, SiteText)}
-    with_probe, with_function = "probe" in texts, "func" in texts
+    used_here = {part.name for part in values if isinstance(part, SiteText)}
+    told = {name: value for name, value in SITE_VALUES.items() if name in used_here}
 
     layouts: dict[object, _Layout] = {}
     known: dict[object, _Layout] = {}  # by the tuple of arguments, which all functions of a file have in common
@@ -57,12 +57,7 @@ def _variants(clause: Clause, steps: Steps, numbers: count[int]) -> tuple[Varian
             # The text of an argument is for people; equal places may be spelled differently.
             places = tuple((spec.size, spec.signed, spec.operand) for spec in args.values())
             layout = known[same] = layouts.setdefault(places, (len(layouts), args))
-        key = (
-            layout[0],
-            site.probe if with_probe else None,
-            site.function if with_function else None,
-            returns and site.kind,
-        )
+        key = layout[0], tuple([value(site) for value in told.values()]), returns and site.kind
         group = groups.get(key)
         if group is None:
             groups[key] = layout[1], [site]
@@ -72,8 +67,7 @@ def _variants(clause: Clause, steps: Steps, numbers: count[int]) -> tuple[Varian
         Variant(
             next(numbers),
             args,
-            sites[0].probe if with_probe else None,
-            sites[0].function if with_function else None,
+            {name: _as_value(value(sites[0])) for name, value in told.items()},
             tuple(sites),
         )
         for args, sites in groups.values()
@@ -82,6 +76,10 @@ def _variants(clause: Clause, steps: Steps, numbers: count[int]) -> tuple[Varian
 
 _Args = dict[int, ArgSpec]
 _Layout = tuple[int, _Args]
+
+
+def _as_value(said: str | int) -> bytes | int:
+    return said.encode(errors="surrogateescape") if isinstance(said, str) else said
 
 
 def _argument(site: Site, index: int) -> ArgSpec:

@@ -26,13 +26,12 @@ class Variant:
     """The sites of one clause that can share one compiled function.
 
     `args` holds, for each argument index the clause uses, where it is at these sites (indices it does not use are left
-    out). `probe` and `function` are the texts of those built-ins where the clause uses them, else None.
+    out). `told` holds what the sites say (`SITE_VALUES`), by the name of the built-in, of those that the clause uses.
     """
 
     id: int
     args: dict[int, ArgSpec]
-    probe: str | None
-    function: str | None
+    told: dict[str, bytes | int]
     sites: tuple[Site, ...]
 
     @property

@@ -39,7 +39,7 @@ _WITH_PROVIDER = tuple(kind.name for kind in KINDS.values() if kind.has_notes)
 
 # A number would be an address, and `+8` at the end an offset.
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*")
-_AT_LINE = re.compile(r"([^:,]+):[^:,]*[./][^:,]*:\d+(?::\d+)?")  # as debuggers have it, without the kind of probe
+_AT_LINE = re.compile(r"([^:,]+):[^:,]*[./][^:,]*:\d+(?:[:-]\d+)?")  # as debuggers have it, without the kind of probe
 
 
 class ListedSite(NamedTuple):

@@ -25,7 +25,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class SiteText:
-    """`probe` or `func`: a string that is known for each site before attaching."""
+    """`probe`, `line` and their like (`SITE_VALUES`): a string or number, known of each site before attaching."""
 
     type: Type
     name: str

@@ -85,6 +85,32 @@ def test_source_lines(text: str, path: str | None, source: str, line: int, colum
     assert read(text) == AttachPoint("uprobe", text, span, path, source=source, line=line, column=column)
 
 
+@pytest.mark.parametrize("text", ["uprobe:app@src/a.c:30-40", "u:app:src/a.c:30-40", "uprobe:app@src/a.c:30-40/pid/"])
+def test_lines_of_a_range(text: str) -> None:
+    point, end = attach.read(text, 0)
+    assert (point.path, point.source, point.line, point.last, point.name) == ("app", "src/a.c", 30, 40, None)
+    assert text[end:] in ("", "/pid/") and point.is_of_lines
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "cpp"),
+    [
+        ("uprobe:app@src/a.c:larger:*", "larger", False),
+        ("u:app@src/a.c:par*:*", "par*", False),
+        ('uprobe:app@src/a.c:"ns::f":*', "ns::f", False),
+        ("uprobe:app@src/a.c:cpp:add:*", "add", True),
+    ],
+)
+def test_each_line_of_a_function(text: str, name: str, cpp: bool) -> None:
+    span = Span(0, len(text))
+    assert read(text) == AttachPoint("uprobe", text, span, "app", None, name, source="src/a.c", by_line=True, cpp=cpp)
+
+
+def test_every_function_of_c_plus_plus_in_a_source_file_is_no_function_called_cpp() -> None:
+    point = read("uprobe:app@a.cc:cpp:*")
+    assert (point.name, point.cpp, point.by_line, point.apart) == ("*", True, False, ("app", "a.cc"))
+
+
 @pytest.mark.parametrize("rest", [" / pid == 1 / { }", "/pid/{ }", "{ }", ", uprobe:libc:malloc { }"])
 def test_a_source_line_ends_where_the_predicate_or_the_next_point_begins(rest: str) -> None:
     for text in ("uprobe:/bin/app:src/shop.c:36", "uprobe:/bin/app@src/shop.c:36"):
@@ -132,6 +158,16 @@ def test_functions_of_a_source_file() -> None:
 
 
 def test_source_lines_that_cannot_be() -> None:
+    assert fault("uprobe:app:shop.c:40-30") == Diagnostic(
+        "the lines 40-30 end before they begin", Span(18, 23), "write 30-40"
+    )  # fmt: skip
+    assert fault("uprobe:app:shop.c:0-3") == Diagnostic("there is no line 0", Span(18, 21), "lines are counted from 1")
+    for text in ("uretprobe:app@shop.c:3-4", "uretprobe:app@shop.c:f:*"):
+        hint = "a function returns as a whole: name the function"
+        assert fault(text) == Diagnostic("a uretprobe cannot be at a source line", Span(0, len(text)), hint)
+    assert fault('uprobe:app@shop.c:"":*') == Diagnostic(
+        "the lines of a function are meant, and none is named", Span(0, 22), "write uprobe:FILE@SOURCE:FUNCTION:*"
+    )
     assert fault("uretprobe:/bin/app:shop.c:36") == Diagnostic(
         "a uretprobe cannot be at a source line", Span(0, 28), "a function returns as a whole: name the function"
     )

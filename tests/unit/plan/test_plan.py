@@ -64,12 +64,12 @@ def test_one_place_spelled_in_two_ways_is_one_layout() -> None:
 def test_names_of_probes_split_variants_only_where_they_are_used() -> None:
     two = "usdt:/bin/app:shop:order,usdt:/bin/app:shop:refund"
     used = lower(analysed(f"{two} {{ @[probe] = count(); }}"))
-    assert [variant.probe for variant in used.probes[0].variants] == [
-        "usdt:/bin/app:shop:order",
-        "usdt:/bin/app:shop:refund",
+    assert [variant.told["probe"] for variant in used.probes[0].variants] == [
+        b"usdt:/bin/app:shop:order",
+        b"usdt:/bin/app:shop:refund",
     ]
     unused = lower(analysed(f"{two} {{ @ = count(); }}"))
-    assert [(variant.probe, len(variant.sites)) for variant in unused.probes[0].variants] == [(None, 2)]
+    assert [(variant.told, len(variant.sites)) for variant in unused.probes[0].variants] == [({}, 2)]
 
 
 def test_begin_end_and_interval_are_no_probes() -> None:

@@ -214,7 +214,7 @@ def test_probe_and_func_are_the_variants() -> None:
     body = [typed.Printf(N, 0, (builtin("probe", StringType(99)), builtin("func", StringType(99))))]
     one = program([clause(body)], formats=["%s"])
     events: list[Event] = []
-    variant = Variant(0, {}, "usdt:/é:a:b", "main", ())
+    variant = Variant(0, {}, {"probe": "usdt:/é:a:b".encode(), "func": b"main"}, ())
     steps = lower(one, one.clauses[0])
     compile_clause(one, one.clauses[0], steps, variant, Runtime(LocalMaps(one), events.append))(())
     assert events == [PrintfEvent(0, ("usdt:/é:a:b".encode(), b"main"))]
@@ -267,7 +267,7 @@ def test_a_value_that_the_kernel_had_no_room_for_ends_the_clause_where_it_is_nee
 def test_what_stands_in_a_register_is_not_tested_at_each_hit() -> None:
     one = program([clause([typed.Printf(N, 0, (arg(0), arg(1)))])], formats=["%d%d"])
     spec = ArgSpec("8@%rax", 8, False, Reg("ax"))
-    variant = Variant(0, {0: spec, 1: ArgSpec("?", 8, False, Unreadable("why"))}, None, None, ())
+    variant = Variant(0, {0: spec, 1: ArgSpec("?", 8, False, Unreadable("why"))}, {}, ())
     source = source_of(one, one.clauses[0], lower(one, one.clauses[0]), variant, Runtime(LocalMaps(one), print))
     assert "a0 is None" not in source
     assert "a1 is None" in source

@@ -38,7 +38,7 @@ def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
         key = (
             attacher_of(site).group(site),
             shape,
-            tuple((run.clause.id, run.variant.probe, run.variant.function, run.sources) for run in runs),
+            tuple((run.clause.id, *run.variant.told.values(), run.sources) for run in runs),
             _filter_key(place),
             place.points if plan.separate_points else None,
         )

@@ -48,7 +48,8 @@ def _point(point: ast.AttachPoint) -> str:
     if point.file_offset is not None:
         fields.append(f"file_offset={point.file_offset:#x}")
     if point.source is not None:
-        fields.append(f"source={point.source!r} line={point.line}")
+        last = f"-{point.last}" if point.last > point.line else ""
+        fields.append(f"source={point.source!r} line={'*' if point.by_line else point.line}{last}")
     if point.column:
         fields.append(f"column={point.column}")
     if point.period_ns:

@@ -16,7 +16,7 @@ from tracer.kinds.model import AttachPoint, Part
 from tracer.kinds.registry import SPELLINGS, named
 
 # Slashes in the name of a source file: what follows up to the line's number, which no predicate looks like.
-_SOURCE_PATH = r"[\w.+\-/~@%]*:[0-9]+(:[0-9]+)?(?=[\s,{/]|$)"
+_SOURCE_PATH = r"[\w.+\-/~@%]*:[0-9]+([:-][0-9]+)?(?=[\s,{/]|$)"
 _BUILD_ID = "build-id"
 """Before a build-id, which then stands for the file: `uprobe:build-id:4fc5…:main`."""
 _NAME = re.compile(r"\w+=", re.ASCII)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tracer.dataclass import NamedTuple
 from tracer.errors import TracerError, printable
@@ -46,11 +46,12 @@ _TUNABLES = b"GLIBC_TUNABLES="
 
 
 def implemented(
-    binary: Binary, functions: Sequence[Function], kind: str, processes: Sequence[Picture], left_out: list[str]
+    binary: Binary, functions: Sequence[Function], kind: str, processes: Sequence[Picture], left_out: list[str],
+    meant: Callable[[Sequence[Function]], Sequence[Function]] = tuple,
 ) -> tuple[Function, ...]:
     """The functions, indirect ones by the start of their implementation, or of each that a process has chosen: each
     place once, in order of address. Where an implementation cannot be told, the function is left out, and `left_out`
-    gets a line. Raises `ElfError` where none is left.
+    gets a line about those that are `meant`. Raises `ElfError` where none is left.
     """
     binary.reproducible = False  # another process, or the same file on another processor, has other ones
     indirect = [each for each in functions if each.ifunc]
@@ -69,11 +70,11 @@ def implemented(
     if not found:
         in_kernel = any(chosen.get(unknown[0].address) == _VDSO for chosen in choices)
         raise _refused(binary, unknown[0], kind, in_kernel)
-    if unknown:
+    if unknown := [*meant(unknown)]:
         names = [printable(each.name) for each in unknown[:_NAMED]]
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
         left_out.append(
-            f"{len(unknown)} of {len(functions)} functions left out: it is not known which code runs for the"
+            f"{len(unknown)} of {len(meant(functions))} functions left out: it is not known which code runs for the"
             f" indirect functions {', '.join(names)}{more}"
         )
     return unique_places(found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -38,14 +38,15 @@ def find_functions(
     cpp: bool = False,
     processes: Sequence[Picture] = (),
     left_out: list[str] | None = None,
+    meant: Callable[[Sequence[Function]], Sequence[Function]] = tuple,
 ) -> tuple[Function, ...]:
     """The functions that a name or wildcard means, each place once, in order of address; () where there is none. Those
     of another version than the default have that in their name. `cpp`: a wildcard means readable names too, though it
     might mean others.
 
     An indirect function is found where its implementation begins, as each of the `processes`, or else this one, runs
-    it. Of a wildcard those of which that cannot be told are left out, and `left_out` gets a line about them; alone such
-    a one is refused with `ElfError`. `kind` is for the hint.
+    it. Of a wildcard those of which that cannot be told are left out, and `left_out` gets a line about the `meant` ones
+    among them; alone such a one is refused with `ElfError`. `kind` is for the hint.
     """
     symbols = binary.symbols
     # A name as it stands in the table comes first: Go's hold parentheses, asterisks and brackets. * alone is any.
@@ -58,7 +59,7 @@ def find_functions(
     if any([each[4] for each in found]):  # ifunc; by its number in half the time
         from tracer.resolve.functions.indirect import implemented
 
-        found = implemented(binary, found, kind, processes, left_out if left_out is not None else [])
+        found = implemented(binary, found, kind, processes, left_out if left_out is not None else [], meant)
     return symbols.in_full(found)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from operator import attrgetter
 
 from tracer.errors import TracerError, printable
 from tracer.kinds.site import NothingThere
 from tracer.resolve.binary import Binary
-from tracer.resolve.dwarf.lines.line_table import Sequence
+from tracer.resolve.dwarf.lines.line_table import Sequence as Rows
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.files.paths import did_you_mean
 
@@ -16,7 +17,7 @@ _MOST_NAMED = 5
 _ADDRESS = attrgetter("address")
 
 
-def sequences_of(binary: Binary, source: str) -> list[Sequence]:
+def sequences_of(binary: Binary, source: str) -> list[Rows]:
     """The sequences of loaded code that have rows of the source file whose path ends in `source`. Raises `NothingThere`
     where there is none, `TracerError` where several source files may be meant.
     """
@@ -40,7 +41,7 @@ def sequences_of(binary: Binary, source: str) -> list[Sequence]:
     return found
 
 
-def of_source(binary: Binary, functions: tuple[Function, ...], source: str) -> tuple[Function, ...]:
+def of_source(binary: Binary, source: str, functions: Sequence[Function]) -> tuple[Function, ...]:
     """The functions among some whose first instruction comes from a source file. Raises as `sequences_of` does."""
     sequences = sorted(sequences_of(binary, source), key=lambda sequence: sequence[0].address)
     starts = [sequence[0].address for sequence in sequences]
@@ -56,7 +57,7 @@ def of_source(binary: Binary, functions: tuple[Function, ...], source: str) -> t
     return tuple(filter(begins_there, functions))
 
 
-def _is_loaded(binary: Binary, sequence: Sequence) -> bool:
+def _is_loaded(binary: Binary, sequence: Rows) -> bool:
     """Whether the file holds the code. Of a function that the linker dropped, rows stay at address 0 or beyond
     everything.
     """

@@ -55,7 +55,7 @@ def expand(
     faults: list[Diagnostic] = []
     absent: list[Diagnostic] = []
     # Else nobody asks for names that people can read.
-    functions = any(isinstance(node, Name) and node.name == "func" for node in walk_program(program))
+    functions = any(isinstance(node, Name | Call) and node.name == "func" for node in walk_program(program))
     result: dict[int, tuple[FileSite, ...]] = {}
     everywhere: set[int] = set()
     meet = False
@@ -180,7 +180,7 @@ class _Searched:
     def source_lines(self, point: AttachPoint) -> list[FileSite]:
         from tracer.resolve.sites.line_sites import line_sites
 
-        return line_sites(point, self.binary, self.limit, self.left_out)
+        return line_sites(point, self.binary, self.limit, self.left_out, self.processes)
 
 
 def sites_at(point: AttachPoint, target: Target, left_out: list[str]) -> tuple[FileSite, ...]:
@@ -338,7 +338,7 @@ class _Files:
 def _nothing(point: AttachPoint, found: Sequence[Found], files: _Files) -> TracerError:
     from tracer.errors import printable
 
-    if point.line:
+    if point.is_of_lines:
         return TracerError(f"no code comes from '{printable(point.source or '')}' in any of {len(found)} files")
     name = point.name or "*" if point.provider is None else f"{point.provider}:{point.name or '*'}"
     message = f"no {KINDS[point.kind].target} matches '{printable(name)}' in any of {len(found)} files"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import repeat
@@ -55,7 +55,7 @@ def function_sites(
     if point.address is not None:
         text = f"{point.kind}:{binary.shown}:{point.address}"  # in decimal, as bpftrace has it
         return _at_address(point, binary, point.address, text, left_out)
-    functions = _named(point, binary, processes, left_out)
+    functions = meant_functions(point, binary, processes, left_out)
     sites = _of_functions(point, binary, functions, limit, left_out)
     left_out += _copies(point, binary, functions, all)
     if not point.cpp and point.source is None:
@@ -67,20 +67,24 @@ def function_sites(
     ]
 
 
-def _named(
+def meant_functions(
     point: AttachPoint, binary: Binary, processes: Sequence[Picture], left_out: list[str]
 ) -> tuple[Function, ...]:
+    """The functions that an attach point names, those of its source file. Raises as `function_sites` does."""
     name = point.name
     if name is None:
         raise TracerError("the attach point names no function", f"write {point.kind}:PATH:FUNCTION; * stands for any")
-    functions = find_functions(binary, name, point.kind, point.cpp, processes, left_out)
+    meant: Callable[[Sequence[Function]], Sequence[Function]] = tuple
+    if point.source is not None:
+        from tracer.resolve.functions.source_files import of_source
+
+        meant = partial(of_source, binary, point.source)
+    functions = find_functions(binary, name, point.kind, point.cpp, processes, left_out, meant)
     if not functions:
         raise not_found(binary, name)
     if point.source is None:
         return functions
-    from tracer.resolve.functions.source_files import of_source
-
-    own = of_source(binary, functions, point.source)
+    own = of_source(binary, point.source, functions)
     if not own:
         shown, source = printable(binary.shown), printable(point.source)
         what = f"that matches '{printable(name)}'" if is_pattern(name) else f"'{printable(name)}'"

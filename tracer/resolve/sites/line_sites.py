@@ -1,4 +1,5 @@
-"""A source line and a file → sites: `uprobe:/bin/app:src/shop.c:36`.
+"""Source lines and a file → sites: `uprobe:/bin/app:src/shop.c:36`, `uprobe:/bin/app@shop.c:30-40`, and each line of a
+function, `uprobe:/bin/app@shop.c:total:*`.
 
 The code of a line may lie in many pieces: copies in every function that it was inlined into, copies of it on several
 paths through one function, and parts that other lines come between, such as what is left to do after an inlined call,
@@ -7,108 +8,134 @@ or the steps of a `for` line. A hit shall mean that the line is reached, so part
 * a piece begins at the first address that the compiler marks as the beginning of a statement (is_stmt);
 * of the pieces in one function those count that begin at the column of the first: they are its copies.
 
-Whoever wants another part of the line gives its column.
+Whoever wants another part of the line gives its column. Each of several lines has the sites that it has alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tracer.dataclass import NamedTuple, replace
 from tracer.errors import TracerError, printable
 from tracer.kinds.model import AttachPoint
 from tracer.kinds.site import FileSite, NoSuchLine, SiteLimit
 from tracer.resolve.binary import Binary
-from tracer.resolve.dwarf.lines.line_table import Row, Sequence
+from tracer.resolve.dwarf.lines.line_table import Row
+from tracer.resolve.dwarf.lines.line_table import Sequence as Rows
 from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.functions.source_files import sequences_of
 from tracer.resolve.safety.code import Range
 from tracer.resolve.safety.placement import inside_function
-from tracer.resolve.sites.function_sites import site_inside
+from tracer.resolve.sites.function_sites import meant_functions, site_inside
 from tracer.resolve.sites.leaving_out import leave_out
+
+if TYPE_CHECKING:
+    from tracer.host.maps import Picture
 
 _MOST_NAMED = 5
 
 
-def line_sites(point: AttachPoint, binary: Binary, limit: SiteLimit, left_out: list[str]) -> list[FileSite]:
-    """The sites of a source line. Those that cannot be probed are left out where there are others, and `left_out` gets
-    a line about them.
+def line_sites(
+    point: AttachPoint, binary: Binary, limit: SiteLimit, left_out: list[str], processes: Sequence[Picture] = ()
+) -> list[FileSite]:
+    """The sites of source lines. Those that cannot be probed are left out where there are others, and `left_out` gets a
+    line about them. `processes`: see `function_sites`.
 
     Raises `NothingThere` where the file has no such line, `TracerError` where it is ambiguous or must not be probed.
     """
     assert point.source is not None
-    shown, source = printable(binary.shown), printable(point.source)
     found = sequences_of(binary, point.source)
-    addresses = _reached([each for sequence in found for each in _pieces(sequence, point, binary)])
-    if not addresses:
-        raise _no_code(point, shown, found)
-    limit.check(len(addresses), f"{shown}: {source}:{point.line} begins at {len(addresses)} places")
+    if point.by_line:
+        from tracer.resolve.functions.function_lines import lines_of
+
+        functions = meant_functions(point, binary, processes, left_out)
+        wanted: Container[int] = lines_of(binary, [each.address for each in functions], _path_of(found))
+    else:
+        wanted = range(point.line, max(point.line, point.last) + 1)
+    places = _reached([each for sequence in found for each in _pieces(sequence, wanted, point.column, binary)])
+    if not places:
+        raise _no_code(point, printable(binary.shown), found)
+    limit.check(len(places), f"{printable(binary.shown)}: {_written(point)} begins at {len(places)} places")
     sites = []
     refused: list[TracerError] = []
-    for address in addresses:
+    for line, address in places:
         try:
-            sites.append(_site(point, binary, address))
+            sites.append(_site(point, binary, line, address))
         except ElfError as error:
             refused.append(error)
-    leave_out(refused, len(addresses), left_out, "be probed", "places")
+    leave_out(refused, len(places), left_out, "be probed", "places")
     return sites
 
 
-class _Piece(NamedTuple):
-    """The place where a piece of the line begins. A function's cold part lies elsewhere, under a name of its own."""
+def _path_of(sequences: Iterable[Rows]) -> str:
+    """The one source file that the sequences are of."""
+    return next(row.path for sequence in sequences for row in sequence if row.path is not None and row.line)
 
+
+def _written(point: AttachPoint) -> str:
+    """`shop.c:36`, `shop.c:30-40` or `shop.c:total:*`."""
+    lines = f"{printable(point.name or '')}:*" if point.by_line else f"{point.line}"
+    last = f"-{point.last}" if point.last > point.line else ""
+    return f"{printable(point.source or '')}:{lines}{last}"
+
+
+class _Piece(NamedTuple):
+    """The place where a piece of a line begins. A function's cold part lies elsewhere, under a name of its own."""
+
+    line: int
     function: str | int
     cold: bool
     address: int
     column: int
 
 
-def _reached(pieces: list[_Piece]) -> list[int]:
-    """The addresses of the pieces by which each function reaches the line."""
-    columns: dict[str | int, int] = {}
+def _reached(pieces: list[_Piece]) -> list[tuple[int, int]]:
+    """The lines and addresses of the pieces by which each function reaches each line."""
+    columns: dict[tuple[int, str | int], int] = {}
     for each in sorted(pieces, key=lambda each: (each.cold, each.address)):
-        columns.setdefault(each.function, each.column)
-    return sorted({each.address for each in pieces if each.column == columns[each.function]})
+        columns.setdefault((each.line, each.function), each.column)
+    return sorted({(each.line, each.address) for each in pieces if each.column == columns[each.line, each.function]})
 
 
-def _pieces(sequence: Sequence, point: AttachPoint, binary: Binary) -> Iterator[_Piece]:
-    """The contiguous pieces of the line."""
-    begun = False
+def _pieces(sequence: Rows, wanted: Container[int], column: int, binary: Binary) -> Iterator[_Piece]:
+    """The contiguous pieces of the lines."""
+    begun = 0  # the line of the piece
     around: Range | None = None
     for row in sequence:
-        if row.path is None or row.line != point.line or (point.column and row.column != point.column):
+        if row.path is None or row.line not in wanted or (column and row.column != column):
             # Line 0 is what the compiler could give to no line: it does not end a piece.
-            begun = begun and row.line == 0
+            begun = begun if row.line == 0 else 0
             continue
-        if begun and (around is None or around.holds(row.address)):
+        if begun == row.line and (around is None or around.holds(row.address)):
             continue
-        begun = False
+        begun = 0
         if row.is_stmt:
             around = binary.code.range_at(row.address)  # a macro can put two functions on one line
             if around is not None and binary.unwinding.go:
                 _, more = binary.stack_checks.body(around.start, around.end)
                 if row.address >= more:
                     continue  # of no line, but the compiler says that where the function begins
-            begun = True
+            begun = row.line
             name, cold = (around.name or around.start, False) if around is not None else (row.address, False)
             if isinstance(name, str) and is_cold(name):
                 name, cold = name.partition(".cold")[0], True
-            yield _Piece(name, cold, row.address, row.column)
+            yield _Piece(row.line, name, cold, row.address, row.column)
 
 
-def _no_code(point: AttachPoint, shown: str, found: Iterable[Sequence]) -> NoSuchLine:
+def _no_code(point: AttachPoint, shown: str, found: Iterable[Rows]) -> NoSuchLine:
     rows = [row for sequence in found for row in sequence if row.path is not None and row.is_stmt and row.line]
-    place = f"{printable(point.source or '')}:{point.line}"
     if point.column and (columns := sorted({row.column for row in rows if row.line == point.line})):
         hint = f"statements of that line begin at column {_listed(columns)}"
-        return NoSuchLine(f"{shown}: no statement begins at {place}:{point.column}", hint)
-    return NoSuchLine(f"{shown}: no code begins at {place}", _nearest(rows, point.line))
+        return NoSuchLine(f"{shown}: no statement begins at {_written(point)}:{point.column}", hint)
+    near = None if point.by_line else _nearest(rows, point.line, max(point.line, point.last))
+    return NoSuchLine(f"{shown}: no code begins at {_written(point)}", near)
 
 
-def _nearest(rows: list[Row], line: int) -> str | None:
-    before = max((row.line for row in rows if row.line < line), default=None)
-    after = min((row.line for row in rows if row.line > line), default=None)
+def _nearest(rows: list[Row], first: int, last: int) -> str | None:
+    before = max((row.line for row in rows if row.line < first), default=None)
+    after = min((row.line for row in rows if row.line > last), default=None)
     if before is None or after is None:
         only = after if before is None else before
         return None if only is None else f"the nearest line with code is {only}"
@@ -119,10 +146,10 @@ def _listed(numbers: list[int]) -> str:
     return " or ".join(map(str, numbers[:_MOST_NAMED]))
 
 
-def _site(point: AttachPoint, binary: Binary, address: int) -> FileSite:
+def _site(point: AttachPoint, binary: Binary, line: int, address: int) -> FileSite:
     around = inside_function(binary.code, address)[1]
     column = f":{point.column}" if point.column else ""
-    probe = f"uprobe:{binary.shown}:{point.source}:{point.line}{column}"
+    probe = f"uprobe:{binary.shown}:{point.source}:{line}{column}"
     if address != around.start or not binary.unwinding.go:
         return site_inside(binary, around, address, probe)
     behind, _ = binary.stack_checks.body(around.start, around.end)

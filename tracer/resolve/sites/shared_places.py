@@ -53,7 +53,7 @@ def told_apart(clauses: Sequence[Clause], sites: _Sites) -> list[Diagnostic]:
     here: dict[tuple[_Place, str, int], list[_Named]] = {}
     for index, each in sites.items():
         points = clauses[index].points
-        by_function = [point.name is not None and not KINDS[point.kind].has_notes for point in points]
+        by_function = [each.name is not None and not (each.by_line or KINDS[each.kind].has_notes) for each in points]
         for site in each:
             if by_function[site.point]:
                 point = points[site.point]

@@ -155,7 +155,7 @@ class Text:
         if row is None or not row.line:
             return ""
         around = [origin(each) for each in scopes if each.tag != dw.LEXICAL_BLOCK]
-        inside = {each.id: each for each in map(origin, self._inlined)}
+        inside = {each.id: each for each in map(origin, self.inlined)}
         texts = {
             each.id: each for each in (*inside.values(), *around)
             if self._is_of_file(each, row.path) and (each.number(dw.DECL_LINE) or 0) <= row.line
@@ -166,7 +166,8 @@ class Text:
         return name_of(last)
 
     @cached_property
-    def _inlined(self) -> list[Entry]:
+    def inlined(self) -> list[Entry]:
+        """What was inlined into the function."""
         unit = self.function.unit
         return [unit.entry(at) for at, _, each in unit.walk(start=self.function.at) if each.tag == dw.INLINED]
 

@@ -26,8 +26,8 @@ _BUILTINS = {"KeyError": KeyError, "len": len, "min": min, "range": range}
 
 
 class Placed(Protocol):
-    """The common properties of a clause's sites (`plan.model.Variant`): where they keep arguments, by index, and the
-    texts of `probe` and `func`.
+    """The common properties of a clause's sites (`plan.model.Variant`): where they keep arguments, by index, and what
+    they tell, by name.
     """
 
     @property
@@ -35,11 +35,7 @@ class Placed(Protocol):
         """See there."""
 
     @property
-    def probe(self) -> str | None:
-        """See there."""
-
-    @property
-    def function(self) -> str | None:
+    def told(self) -> dict[str, bytes | int]:
         """See there."""
 
 
@@ -53,7 +49,7 @@ def compile_clause(
 ) -> Compiled:
     """The function of a clause.
 
-    `variant` gives `probe` and `func` and says which arguments can always be read; None for BEGIN, END and interval.
+    `variant` gives `probe` and its like, and says which arguments can always be read; None for BEGIN, END and interval.
     `printer` may know more than a hit does: tests read memory at computed addresses.
     """
     made = _printer(program, clause, steps, variant, runtime, printer)
@@ -99,9 +95,8 @@ def _printer(
 ) -> PythonSteps:
     from tracer.steps.python.steps import PythonSteps  # not loaded for `@ = count()` in a probe
 
-    def text(name: str) -> bytes:
-        found = None if variant is None else variant.function if name == "func" else variant.probe
-        return (found or "").encode("utf-8", "surrogateescape")
+    def told(name: str) -> bytes | int:
+        return b"" if variant is None else variant.told.get(name, b"")
 
     def always(source: Source) -> bool:
         if isinstance(source, BuiltIn):
@@ -110,4 +105,4 @@ def _printer(
             return isinstance(variant.args[source.index].operand, (Reg, Const))
         return False
 
-    return (printer or PythonSteps)(program, steps, runtime, text, always, clause.kind.at_hits)
+    return (printer or PythonSteps)(program, steps, runtime, told, always, clause.kind.at_hits)

@@ -33,14 +33,14 @@ class PythonSteps:
     """
 
     def __init__(
-        self, program: typed.Program, steps: Steps, runtime: Runtime, texts: Callable[[str], bytes],
+        self, program: typed.Program, steps: Steps, runtime: Runtime, told: Callable[[str], bytes | int],
         always: Callable[[Source], bool], crowded: bool,
     ) -> None:  # fmt: skip
         self.steps = steps
         self.runtime = runtime
         self.writer = Writer()
         self.world = self.writer.bind(runtime, "runtime")
-        self.values = PythonValues(self.writer, texts, self.world)
+        self.values = PythonValues(self.writer, told, self.world)
         self.maps = PythonMaps(program, runtime.maps, self.values)
         self.always = always
         self.crowded = crowded

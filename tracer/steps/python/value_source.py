@@ -15,15 +15,15 @@ from tracer.steps.values import Const, Name, Op, SiteText, Value
 
 
 class PythonValues:
-    """Prints the values of a clause. `names` are the local variables; `texts` gives the bytes of `probe` and `func`;
-    `world` is the name of the runtime.
+    """Prints the values of a clause. `names` are the local variables; `told` gives the values of `probe` and
+    its like; `world` is the name of the runtime.
     """
 
-    def __init__(self, writer: Writer, texts: Callable[[str], bytes], world: str) -> None:
+    def __init__(self, writer: Writer, told: Callable[[str], bytes | int], world: str) -> None:
         self.writer = writer
         self.world = world
         self.names: dict[Name, str] = {}
-        self._texts = texts
+        self._told = told
 
     def text(self, value: Value) -> str:
         """An expression that can stand anywhere as an operand."""
@@ -38,7 +38,7 @@ class PythonValues:
                 number = int(number)
                 return str(number) if number >= 0 else f"({number})"
             case SiteText(name=name):
-                return self.writer.bind(self._texts(name), "text")
+                return self.writer.bind(self._told(name), "text")
         if (spelled := SPELLED.get(value.op)) is not None:
             return spelled(self, value)
         return self._filled(value.op, map(self.text, value.args))

@@ -222,6 +222,70 @@ def test_functions_of_a_source_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert fault("uprobe:./three@a.c:init")[0] == "./three@a.c: no such file"
 
 
+LINES = """static int twice(int n) { return 2 * n; }
+
+static inline __attribute__((always_inline)) int
+later(int n);
+__attribute__((noinline)) int larger(int a, int b)
+{
+    int sum = later(a);
+
+    if (a > b)
+        sum += later(b);
+    asm volatile("" : "+r"(sum));
+    return sum;
+}
+static inline __attribute__((always_inline)) int later(int n)
+{
+    asm volatile("" : "+r"(n));
+    return twice(n) + 1;
+}
+int main(int argc, char **argv) { return larger(argc, 3) + later(argc); }
+"""
+OTHER = "__attribute__((noinline)) int other(int n) { return n + 1; } int main(void) { return 0; }"
+
+
+@pytest.mark.parametrize("compiler", [("gcc", "-O0"), ("gcc", "-O2"), ("clang", "-O2")])
+def test_lines_of_a_range_and_of_a_function_are_those_that_each_has_alone(
+    compiler: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("lines.c").write_text(LINES)
+    subprocess.run([*compiler, "-g", "-o", "app", "lines.c"], check=True)
+    every = sites("uprobe:./app@lines.c:1-30")
+    alone = {number: sites(f"uprobe:./app:lines.c:{number}") for number in {site.line for site in every}}
+    assert list(every) == [site for number in sorted(alone) for site in alone[number]]
+    for number in {*range(1, 31)} - set(alone):
+        assert fault(f"uprobe:./app:lines.c:{number}")[0] == f"./app: no code begins at lines.c:{number}"
+    own = [number for number in sorted(alone) if 5 <= number <= 13]
+    assert {9, 12} < {*own} and {site.line for site in sites("uprobe:./app@lines.c:9-12")} < {*own}
+    assert list(sites("uprobe:./app@lines.c:larger:*")) == [site for number in own for site in alone[number]]
+    assert {site.line for site in sites("uprobe:./app@lines.c:mai*:*")} == {19}
+    near = f"lines with code are 1 and {own[0]}" if 1 in alone else f"line with code is {own[0]}"
+    assert fault("uprobe:./app@lines.c:2-3") == ("./app: no code begins at lines.c:2-3", f"the nearest {near}")
+    assert fault("uprobe:./app@lines.c:30-40") == (
+        "./app: no code begins at lines.c:30-40", "the nearest line with code is 19"
+    )  # fmt: skip
+    assert fault("uprobe:./app@lines.c:small:*")[0] == "./app: no function 'small'"
+    assert "\n".join(list_lines("uprobe:./app@lines.c:main:*", Target())).split() == ["uprobe:./app:lines.c:19"]
+
+
+def test_only_indirect_functions_of_the_source_file_are_missed(here: Path) -> None:
+    Path("chosen.c").write_text(FUNCTIONS_C.replace("int main(", "int run("))
+    Path("main.c").write_text("int run(int, char **); int main(int argc, char **argv) { return run(argc, argv); }")
+    subprocess.run(["gcc", "-g", "-O1", "-o", "apart", "chosen.c", "main.c"], check=True)
+
+    def said(points: str) -> list[str]:
+        warnings: list[Diagnostic] = []
+        expand(parse(Source(f"{points} {{ }}")), Target(), warnings=warnings)
+        return [each.message for each in warnings]
+
+    unknown = "it is not known which code runs for the indirect functions chosen"
+    own = len(sites("uprobe:./apart@chosen.c:*"))
+    assert said("uprobe:./apart@main.c:*") == []
+    assert said("uprobe:./apart@chosen.c:*") == [f"1 of {own + 1} functions left out: {unknown}"]
+
+
 def test_a_place_in_the_file_may_be_given(here: Path, build: Build) -> None:
     shutil.copy2(build(FUNCTIONS_C, "-O1", "-no-pie"), here / "apart")
     (entry,) = sites("uprobe:./apart:helper_one")

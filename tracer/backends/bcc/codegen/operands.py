@@ -25,6 +25,10 @@ def number(function: CFunction, value: Value) -> C:
             return literal(constant, value.type)
         case Name(id=id):
             return function.numbers[id]
+        case SiteText(name=name) if function.many:
+            return C(f"SITE_WORD({function.shared.site_texts.first(name)})", "u64")
+        case SiteText(name=name):
+            return literal(int(function.variant.told[name]), value.type)
         case Op(op=op):
             return SPELLED[op](function, value) if op in SPELLED else _as_the_table_says(function, value)
         case _:
@@ -64,8 +68,8 @@ def constant(function: CFunction, value: Value) -> bytes | None:
         case Const(value=bytes(text), type=StringType()):
             return text
         case SiteText(name=name) if not function.many:
-            known = function.variant.probe if name == "probe" else function.variant.function
-            return (known or "").encode(errors="surrogateescape")
+            told = function.variant.told[name]
+            return told if isinstance(told, bytes) else None
         case _:
             return None
 

@@ -180,10 +180,9 @@ def _literal(function: CFunction, text: bytes, to: Buffer, kind: StringType) -> 
 
 
 def _site_text(function: CFunction, name: str, to: Buffer) -> None:
-    """`probe` or `func`, from the words of the site's texts."""
+    """`probe` or its like, from the words of the site's texts."""
     texts = function.shared.site_texts
-    first, count = (0, texts.probe_words) if name == "probe" else (texts.probe_words, texts.function_words)
-    count = min(count, to.words)
+    first, count = texts.first(name), min(texts.sizes[name], to.words)
     clear(function, to, from_word=count)
     for index in range(count):
         function.line(f"{to.word(index)} = SITE_WORD({first + index});")

@@ -1,5 +1,5 @@
 """Keys that are few and known before the first hit: `arg0 & 15`, `arg1 % 100`, a bool, a constant text, and of many
-sites `probe` and `func`.
+sites `probe`, `func`, `line` and `file`.
 
 Such a map needs no hash: each key has its place in a per-CPU array, computed from the key alone, and what nothing was
 added to counts as absent. A map of keys `(a, b)` is a grid: the place of `(a, b)` is that of a times the number of b's,
@@ -45,7 +45,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A part of a key: one of these texts. `built_ins` are those of "probe" and "func" that are among them."""
+    """A part of a key: one of these texts. `built_ins` are those of `SITE_VALUES` among them."""
 
     texts: tuple[bytes, ...]
     built_ins: frozenset[str] = frozenset()
@@ -114,9 +114,10 @@ def cut(text: bytes, kind: StringType) -> bytes:
 
 
 def text_of_site(variant: Variant, built_in: str, kind: StringType) -> bytes:
-    """The value of `probe` or `func` at these sites, as a buffer holds it."""
-    text = variant.probe if built_in == "probe" else variant.function
-    return cut((text or "").encode(errors="surrogateescape"), kind)
+    """The value of `probe` or its like at these sites, as a buffer holds it."""
+    text = variant.told.get(built_in, b"")
+    assert isinstance(text, bytes)
+    return cut(text, kind)
 
 
 class _Clause:
@@ -131,6 +132,8 @@ class _Clause:
         """The value with each name that stands for an argument, or for another value, as narrow as it is known."""
         if isinstance(value, Op):
             return replace(value, args=tuple(map(self.known, value.args)))
+        if isinstance(value, SiteText) and isinstance(value.type, IntType):
+            return _any_of([Const(value.type, variant.told[value.name]) for variant in self.probe.variants])
         step = self._given.get(value.id) if isinstance(value, Name) else None
         match step:
             case Let(value=inner):

@@ -192,8 +192,7 @@ class _Clause:
             case Const(value=int(number)) if isinstance(type, IntType):
                 return wrap_int(number, type.bits, type.signed)
             case SiteText(name=name):
-                known = self.run.variant.probe if name == "probe" else self.run.variant.function
-                return (known or "").encode("utf-8", "surrogateescape")
+                return self.run.variant.told[name]
         if isinstance(type, StringType):
             raise _No(f"{role} of a string: the kernel pads and cuts it")
         source = self.source_of(inner)

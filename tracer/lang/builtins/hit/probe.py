@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from tracer.errors import Span
@@ -67,18 +68,43 @@ def _argument_type(context: Context, name: str, index: int, span: Span) -> IntTy
     return NOTED if sites and len(context.unit.reading("note")) == len(context.unit.sites) else UINT64
 
 
-def check_result(context: Context, span: Span) -> None:
+def _source_file(context: Context) -> Type:
+    return StringType(max((len(os.fsencode(site.source_file)) for site in context.unit.places), default=63) + 1)
+
+
+def _check_source(context: Context, name: str, span: Span) -> bool:
+    """Refuses `line` and `file` where no site has any; warns where only some have."""
+    places = context.unit.places
+    if any(site.is_return_probe or site.is_at_return for site in places):
+        context.error(f"{name} is not known when the function returns", span, "it is known where the function begins")
+        return False
+    unknown = [site for site in places if not site.source_file]
+    if not unknown:
+        return True
+    reason = "no debug information says which line its code is of"
+    if unknown == [*places]:
+        hint = "compile it with -g, or install its debug symbols"
+        context.error(f"{name} is not known at {unknown[0].shown}: {reason}", span, hint)
+        return False
+    where = f"{len(unknown)} of {len(places)} places"
+    what = "0" if name == "line" else "empty"
+    context.warn(f"{name} is {what} at {where}: of the first, {unknown[0].shown}, {reason}", span)
+    return True
+
+
+def _check_result(context: Context, name: str, span: Span) -> bool:
     """Refuses `retval` of functions that return nothing; warns where only some of the clause's do."""
     sites = {site.probe: site for site in context.unit.places}
     if context.types.outside is None or not context.final or len(sites) > _FEW:
-        return
+        return True
     outside = context.types.outside()
-    reasons = [(name, reason) for name, site in sites.items() if (reason := outside.no_result(site))]
+    reasons = [(shown, reason) for shown, site in sites.items() if (reason := outside.no_result(site))]
     if reasons and len(reasons) == len(sites):
         context.error(f"there is no retval of {reasons[0][0]}: {reasons[0][1]}", span)
-        return
-    for name, reason in reasons:
-        context.warn(f"there is no retval of {name}: {reason}", span, "what is shown of it means nothing")
+        return False
+    for shown, reason in reasons:
+        context.warn(f"there is no retval of {shown}: {reason}", span, "what is shown of it means nothing")
+    return True
 
 
 def _no_argument(context: Context, name: str, count: int, span: Span) -> None:
@@ -124,8 +150,16 @@ VALUES = (
         lower=_text,
     ),
     Value(
+        "line", UINT64, "line of source text that the place is of", "@[file, line] = count();", "probe", ours=True,
+        lower=_text, check=_check_source,
+    ),
+    Value(
+        "file", _source_file, "source file that the place is of, as `list -v` shows it", "@[file] = count();", "probe",
+        "string", ours=True, lower=_text, check=_check_source,
+    ),
+    Value(
         "retval", UINT64, "value that the function returns", "@ = hist(retval);", "return", node=typed.Retval,
-        lower=lambda ctx, node: ctx.return_value(node.span),
+        lower=lambda ctx, node: ctx.return_value(node.span), check=_check_result,
     ),
 )  # fmt: skip
 

@@ -43,7 +43,7 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
 
         return variables.whole(ctx, word, span)
     value = VALUES.get(word)
-    if value is None:
+    if value is None or (value.ours and ctx.types.constant(word) is not None):
         constant = ctx.types.constant(word)
         if isinstance(constant, tuple):
             return typed.IntLit(constant[1], span, constant[0])
@@ -65,10 +65,8 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
         from tracer.lang.builtins.hit import stacks
 
         stacks.noted(ctx, word, span)
-    if value.node is typed.Retval:
-        from tracer.lang.builtins.hit import probe
-
-        probe.check_result(ctx, span)
+    if not value.check(ctx, word, span):
+        return None
     type = value.type(ctx) if callable(value.type) else value.type
     return typed.Builtin(type, span, word) if value.node is None else value.node(type, span)
 

@@ -10,6 +10,7 @@ import posixpath
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import takewhile
 
 from tracer.dataclass import NamedTuple
 from tracer.resolve.dwarf.leb import leb
@@ -57,13 +58,22 @@ class LineTable:
         for sequence in self._sequences[max(last - _TRIED, 0) : bisect_right(self._starts, end)]:
             yield from (row for row in sequence[:-1] if start <= row.address < end)
 
-    def at(self, address: int) -> Row | None:
-        """The row that an address belongs to; None where the unit has no code there."""
+    def at(self, address: int, line: int = 0) -> Row | None:
+        """The row that an address belongs to, of several the last, or that of a line; None where the unit has no code
+        there.
+        """
         last = bisect_right(self._starts, address)
         for sequence in reversed(self._sequences[max(last - _TRIED, 0) : last]):
             if address < sequence[-1].address:
-                return sequence[bisect_right(sequence, address, key=lambda each: each.address) - 1]
+                place = bisect_right(sequence, address, key=lambda each: each.address)
+                return _of_line(sequence, place - 1, line)
         return None
+
+
+def _of_line(sequence: Sequence, last: int, line: int) -> Row:
+    """Of the rows of one address, whose last is given, the last of a line; else the last."""
+    begun = takewhile(lambda row: row.address == sequence[last].address, sequence[last::-1])
+    return next((row for row in begun if row.line == line), sequence[last])
 
 
 def paths_of(header: Header, home: bytes) -> Iterator[tuple[int, str]]:

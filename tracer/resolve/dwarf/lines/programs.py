@@ -75,13 +75,18 @@ class LinePrograms:
 
     def line_at(self, address: int) -> str | None:
         """`src/shop.c:36`; None where no line is known of it. Raises `TracerError` where the line table is damaged."""
+        found = self.place_at(address)
+        return None if found is None else f"{found[0]}:{found[1]}"
+
+    def place_at(self, address: int, line: int = 0) -> tuple[str, int] | None:
+        """The source file and the line, likewise; of several that begin at the address, `line` if it is one."""
         try:
             for unit in self._units_before(address):
                 if unit.start not in self._tables:
                     self._tables[unit.start] = LineTable(self._lines, unit, self._names)
-                row = self._tables[unit.start].at(address)
+                row = self._tables[unit.start].at(address, line)
                 if row is not None:
-                    return f"{row.path}:{row.line}" if row.path is not None and row.line else None
+                    return (row.path, row.line) if row.path is not None and row.line else None
         except NONSENSE as error:
             raise self._elf.error(f"its line table cannot be read: {error}") from None
         return None

@@ -1,8 +1,8 @@
-"""The texts of `probe` and `func`, known for each site before attaching, where sites with different ones share a
-function.
+"""The values of `probe` and its like (`SITE_VALUES`), known for each site before attaching, where sites with different
+ones share a function.
 
-The C reads them as words, `SITE_WORD(n)`: those of `probe` first, then those of `func`, then one for each array with
-such keys, the place of the site's key there (`dense`). Where links carry cookies (a
+The C reads them as words, `SITE_WORD(n)`: those of a text, one of a number, in the order of `SITE_VALUES`; then one for
+each array with such keys, the place of the site's key there (`dense`). Where links carry cookies (a
 cookie is the index of the site's texts), the words come from a table and one program serves all; elsewhere the loader
 puts them into a copy of the program for each variant.
 
@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from tracer.backends.bcc.maps.dense import Texts, text_of_site
 from tracer.backends.bcc.maps.tables import Table
 from tracer.dataclass import dataclass
+from tracer.kinds.site import SITE_VALUES
 from tracer.lang.types import StringType
 from tracer.plan.model import Plan, Variant
 from tracer.plan.points import points
@@ -40,46 +41,57 @@ _Place = tuple[str, StringType, Texts]
 
 @dataclass(frozen=True, slots=True)
 class SiteTexts:
-    """The texts of a program: index and words of each variant that needs them."""
+    """The texts of a program: index and words of each variant that needs them. `sizes`: the words of each built-in."""
 
-    probe_words: int
-    function_words: int
+    sizes: dict[str, int]
     places: tuple[_Place, ...]
     words: dict[int, bytes]
 
     @property
     def count(self) -> int:
         """The number of words of a variant."""
-        return self.probe_words + self.function_words + len(self.places)
+        return sum(self.sizes.values()) + len(self.places)
 
     @property
     def cookies(self) -> dict[int, int]:
         """The index of each variant's texts in the table."""
         return {variant: index for index, variant in enumerate(self.words)}
 
+    def first(self, built_in: str) -> int:
+        """The number of the first word of a built-in."""
+        names = [*self.sizes]
+        return sum(self.sizes[name] for name in names[: names.index(built_in)])
+
     def place_word(self, built_in: str, kind: StringType, part: Texts) -> int:
-        """The number of the word that is the place of `probe` or `func` among these texts."""
-        return self.probe_words + self.function_words + self.places.index((built_in, kind, part))
+        """The number of the word that is the place of a built-in among these texts."""
+        return sum(self.sizes.values()) + self.places.index((built_in, kind, part))
 
 
 def site_texts(variants: Sequence[Variant], tables: Iterable[Table]) -> SiteTexts:
     """The texts of these variants, each text as long as the longest and closed by a NUL."""
-    probes = [(variant.probe or "").encode(errors="surrogateescape") for variant in variants]
-    functions = [(variant.function or "").encode(errors="surrogateescape") for variant in variants]
-    probe = max((len(text) // 8 + 1 for text in probes), default=0)
-    function = max((len(text) // 8 + 1 for text in functions), default=0)
+    told = [{name: _bytes(value) for name, value in variant.told.items()} for variant in variants]
+    sizes = {
+        name: max(len(each[name]) // 8 for each in told if name in each)
+        for name in SITE_VALUES if any(name in each for each in told)
+    }  # fmt: skip
     places = tuple(dict.fromkeys(_places(tables))) if variants else ()
     known = [{text: place for place, text in enumerate(part.texts)} for _, _, part in places]
     words = {}
-    for variant, name, holder in zip(variants, probes, functions, strict=True):
+    for variant, texts in zip(variants, told, strict=True):
         # A clause with other maps has no place in this one, and reads none.
         own = (
             found.get(text_of_site(variant, built_in, kind), 0)
             for (built_in, kind, _), found in zip(places, known, strict=True)
         )
         packed = struct.pack(f"={len(places)}Q", *own)
-        words[variant.id] = name.ljust(8 * probe, b"\0") + holder.ljust(8 * function, b"\0") + packed
-    return SiteTexts(probe, function, places, words)
+        padded = b"".join([texts.get(name, b"").ljust(8 * size, b"\0") for name, size in sizes.items()])
+        words[variant.id] = padded + packed
+    return SiteTexts(sizes, places, words)
+
+
+def _bytes(told: bytes | int) -> bytes:
+    """The words of a value."""
+    return struct.pack("=Q", told) if isinstance(told, int) else told.ljust(len(told) // 8 * 8 + 8, b"\0")
 
 
 def _places(tables: Iterable[Table]) -> Iterable[_Place]:
