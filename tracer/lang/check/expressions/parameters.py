@@ -134,8 +134,13 @@ def _at_entry(ctx: Context, parameter: Parameter, type: Type, span: Span) -> typ
     if parameter.stack is not None:
         return memory.load(ctx, type, typed.Arg(UINT64, span, STACK_POINTER), parameter.stack, span)
     if isinstance(type, IntType):
-        ((_, _, index, _),) = parameter.pieces
-        return cast(typed.Arg(UINT64, span, index), type)
+        first, *more = parameter.pieces
+        value: typed.Expr = typed.Arg(UINT64, span, first[2])
+        for offset, _, index, _ in more:  # two words of i386
+            above = typed.IntLit(UINT64, span, 8 * offset)
+            high = typed.Binary(UINT64, span, "<<", typed.Arg(UINT64, span, index), above)
+            value = typed.Binary(UINT64, span, "|", value, high)
+        return cast(value, type)
     if not is_block(type):
         ctx.error(f"args.{parameter.name} is {a_type(type)}, which cannot be read", span)
         return None
