@@ -16,7 +16,7 @@ from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.structures import SHT_DYNSYM, SHT_GNU_VERSYM, ElfError
 
 STT_FUNC, STT_SECTION, STT_FILE, STT_TLS, STT_GNU_IFUNC = 2, 3, 4, 6, 10
-STB_GLOBAL, STB_WEAK = 1, 2
+STB_LOCAL, STB_GLOBAL, STB_WEAK = 0, 1, 2
 SHN_UNDEF, SHN_ABS = 0, 0xFFF1
 MAX_NAME = 1 << 14
 """Longer names are cut: they serve nobody, and the demangler recurses over them."""

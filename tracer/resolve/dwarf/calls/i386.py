@@ -11,15 +11,19 @@ ix86_function_arg_boundary).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+from tracer.dataclass import replace
 from tracer.kinds.arch import I386
 from tracer.kinds.site import REGISTER_ARGUMENT
-from tracer.lang.types import Type
+from tracer.lang.types import Type, memory_size
+from tracer.lang.types.outside import Parameter
 from tracer.resolve.dwarf import types
-from tracer.resolve.dwarf.calls.arguments import EMPTY, Convention, ParameterPlace
+from tracer.resolve.dwarf.calls.arguments import EMPTY, Convention, ParameterPlace, Pieces
 from tracer.resolve.dwarf.calls.passing import Passing, passed_by_reference
 from tracer.resolve.dwarf.calls.shapes import shape_of
+from tracer.resolve.dwarf.calls.stated_locations import is_llvms
 from tracer.resolve.dwarf.functions import has
 from tracer.resolve.dwarf.leb import leb
 from tracer.resolve.dwarf.units import constants as dw
@@ -32,6 +36,8 @@ _IN_FRAME = "debug information says where the function keeps it, and not how it 
 _ELSEWHERE = "the compiler may pass it in a register, and debug information does not say where it is"
 _OPTIMISED = "the compiler has optimised it out"
 _OTHERS = "nothing here knows how this language passes it in 32-bit programs"
+
+_GCC_OPTIMISES = re.compile(r" -O(?!0)")
 
 _CFA, _REG, _BREG, _FBREG, _PIECE = 0x9C, 0x50, 0x70, 0x91, 0x93
 _SP, _BP, _GENERAL = 4, 5, 8
@@ -83,36 +89,45 @@ class Stated:
 
     def __init__(self, function: Entry, start: int, own: Sequence[Entry], local: bool) -> None:
         """`local`: only its own file calls it, or its name says that the compiler has changed it."""
-        self._start, self._function = start, function
-        registers = any(self._pieces(each) for each in own)
-        self._sure = not (local or registers or "-mregparm" in function.unit.top.text(dw.PRODUCER))
-        self._optimised = dw.FRAME_BASE in function and any(
-            dw.LOCATION not in each or isinstance((each.raw(dw.LOCATION) or (0, b""))[1], int) for each in own
-        )
+        self._start, self._function, self._own = start, function, own
+        self._changed = local and _is_optimised(function, own)
 
-    def place(self, own: Entry, by_rule: ParameterPlace, size: int) -> ParameterPlace:
-        """The place of a parameter of so many bytes, which has one by the convention."""
+    def placed(self, by_rule: Sequence[Parameter]) -> list[Parameter]:
+        """The parameters that the convention gives places, where they are."""
+        pieces, stacks = [*map(self._pieces, self._own)], [*map(self._on_stack, self._own)]
+        sizes = [_size(each) for each in by_rule]
+        plain, words = False, 0
+        in_frame = "-mregparm" in self._function.unit.top.text(dw.PRODUCER)
+        for each, stack, size in zip(by_rule, stacks, sizes, strict=True):
+            if stack is not None and size == _WORD:
+                # Any way of passing in registers would have taken this one.
+                near = each.stack is not None and each.stack + size <= I386.stack_arg + 3 * _WORD
+                plain = plain or (stack == each.stack and words < 2 and near)
+                in_frame = in_frame or stack < I386.stack_arg
+            words += size == _WORD
+        ruled = not self._changed and not any(pieces) and (plain or not in_frame)
+        return [self._at(*each, ruled) for each in zip(by_rule, self._own, pieces, stacks, strict=True)]
+
+    def _at(self, by_rule: Parameter, own: Entry, pieces: Pieces, stack: int | None, ruled: bool) -> Parameter:
         if by_rule.reason:
             return by_rule
-        pieces = self._pieces(own)
         if pieces:
-            return ParameterPlace(pieces, indirect=by_rule.indirect)
-        stack = self._on_stack(own)
+            return replace(by_rule, pieces=pieces, stack=None)
         if stack is not None and stack >= I386.stack_arg:
-            return ParameterPlace(stack=stack, indirect=by_rule.indirect)
-        if self._sure and (stack is None or size < _WORD):
+            return replace(by_rule, stack=stack)
+        if ruled:
             return by_rule
         if stack is not None:
-            return ParameterPlace(reason=_IN_FRAME)
+            return replace(by_rule, stack=None, reason=_IN_FRAME)
         if not has(own, dw.CONST_VALUE) and dw.LOCATION in own:
-            return ParameterPlace(reason=_ELSEWHERE)
+            return replace(by_rule, stack=None, reason=_ELSEWHERE)
         value = own.signed(dw.CONST_VALUE)
-        return ParameterPlace(reason=_OPTIMISED + ("" if value is None else f": it is always {value}"))
+        return replace(by_rule, stack=None, reason=_OPTIMISED + ("" if value is None else f": it is always {value}"))
 
-    def _pieces(self, own: Entry) -> tuple[tuple[int, int, int, int], ...]:
+    def _pieces(self, own: Entry) -> Pieces:
         """The general registers that a parameter is in, as `ParameterPlace.pieces`; () where it is in none."""
         expression = location_at(own, self._start) or b""
-        found: tuple[tuple[int, int, int, int], ...] = ()
+        found: Pieces = ()
         at = offset = 0
         while at < len(expression):
             number = expression[at] - _REG
@@ -143,3 +158,19 @@ class Stated:
         if base == bytes((_CFA,)):
             return offset + I386.stack_arg
         return offset - _SAVED + I386.stack_arg if base == bytes((_REG + _BP,)) else None
+
+
+def _size(parameter: Parameter) -> int:
+    if parameter.indirect or parameter.reference:
+        return _WORD
+    return 0 if parameter.type is None else memory_size(parameter.type)
+
+
+def _is_optimised(function: Entry, own: Sequence[Entry]) -> bool:
+    """Whether the compiler may have changed how its own functions are called. Of what it has optimised GCC states the
+    options, and LLVM describes the calls or has parameters without one place for all the time.
+    """
+    if not is_llvms(function):
+        return _GCC_OPTIMISES.search(function.unit.top.text(dw.PRODUCER)) is not None
+    described = dw.ALL_CALLS in function or dw.GNU_ALL_CALLS in function
+    return described or any(each.block(dw.LOCATION) is None for each in own)

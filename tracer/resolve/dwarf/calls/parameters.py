@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
 
 from tracer.kinds.arch import ARCHES, EM_386
 from tracer.kinds.site import FileSite
@@ -84,14 +83,12 @@ def _parameters(
         if unknown:
             found.append(Parameter(name, text, reason=lost or unknown))
             continue
-        if entries.elf.machine == EM_386:
-            place = changes.stated.place(own, place, memory_size(type))
-        else:
+        if entries.elf.machine != EM_386:
             place = changes.place(own, place, type, lost)
         target = _referred(kinds, type)
         found.append(Parameter(name, text, target or type, place.pieces, place.stack, place.indirect,
                                target is not None, place.reason))  # fmt: skip
-    return found
+    return changes.placed(found, [own for _, own in pairs]) if entries.elf.machine == EM_386 else found
 
 
 def _referred(kinds: Entry | None, type: Type) -> Type | None:
@@ -122,11 +119,9 @@ class _Changes:
         self._llvms = is_llvms(function) and function.unit.version > 3  # before, not all places can be said
         self._function = function
 
-    @cached_property
-    def stated(self) -> Stated:
-        """The same for i386."""
-        own = [each for _, each in parameters_of(self._function)]
-        return Stated(self._function, self._start, own, self._changed or self._local)
+    def placed(self, by_rule: Sequence[Parameter], own: Sequence[Entry]) -> list[Parameter]:
+        """The parameters of an i386 function, that have their places by the convention."""
+        return Stated(self._function, self._start, own, self._changed or self._local).placed(by_rule)
 
     def place(self, own: Entry, place: ParameterPlace, type: Type, lost: str) -> ParameterPlace:
         """The place of a parameter that has one by the convention, unless that is `lost`."""
