@@ -69,6 +69,8 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
         from tracer.lang.builtins.hit import probe
 
         probe.check_result(ctx, span)
+        if (whole := probe.result_in_two(ctx, span)) is not None:
+            return whole
     type = value.type(ctx) if callable(value.type) else value.type
     return typed.Builtin(type, span, word) if value.node is None else value.node(type, span)
 
