@@ -22,6 +22,9 @@ RETURN_PROBE_PAGE = 0x7FFFFFFFE
 stack without randomization lies there). On aarch64 it is elsewhere.
 """
 
+RETURN_PROBE_PAGE_32 = 0xFFFFD
+"""The same of a 32-bit process on x86-64."""
+
 MAX_FUNCTION_ARGS = 10
 """`arg0` to `arg9`: the registers of the convention, then words on the stack."""
 
