@@ -108,14 +108,14 @@ def test_verbose_has_the_parameters_below_each_place_where_they_differ(tmp_path:
     assert [line for line in shown[1:] if "address" not in line] == ["      int a", "      char* s", "      long int n"]
 
 
-def test_of_a_32_bit_process_that_is_the_reason(tmp_path: Path) -> None:
+def test_of_files_that_are_all_unusable_for_one_reason_that_is_said(tmp_path: Path) -> None:
     files = ["usr", "libc"]
     for name in files:
-        (tmp_path / name).write_bytes(b"\x7fELF\1\1\1" + bytes(57))
+        (tmp_path / name).write_bytes(b"\x7fELF\2\2\1" + bytes(57))
     done = tracer("list", f"uprobe:{tmp_path}/*:main")
-    assert (done.status, done.err) == (1, f"tracer: error: {tmp_path}/libc: 32-bit ELF files are not supported\n")
+    assert (done.status, done.err) == (1, f"tracer: error: {tmp_path}/libc: big-endian ELF files are not supported\n")
     done = tracer("--dry-run", "-e", f"uprobe:{tmp_path}/*:main {{ }}")
-    assert done.err.endswith(f" error: {tmp_path}/libc: 32-bit ELF files are not supported\n")
+    assert done.err.endswith(f" error: {tmp_path}/libc: big-endian ELF files are not supported\n")
 
 
 def test_json_has_one_object_a_line_with_every_argument(depot: Path) -> None:

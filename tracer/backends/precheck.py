@@ -14,7 +14,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tracer.errors import Diagnostic, ProgramError
-from tracer.kernel.trials.instructions import DOUBTFUL, NOT_PROBED, Stopped, codes_of, kind_of, may_go_without
+from tracer.kernel.trials.instructions import (
+    DOUBTFUL,
+    FINE_IN_32_BITS,
+    NOT_PROBED,
+    Stopped,
+    codes_of,
+    kind_of,
+    may_go_without,
+)
 from tracer.kinds.site import Spot
 from tracer.lang.typed import Config
 from tracer.lang.walk import attach_points
@@ -47,7 +55,7 @@ def unprobable(plan: Plan, watcher: Watcher, stop: Callable[[], bool]) -> dict[S
     kinds = {
         site.spot: kind
         for site, code in zip(sites, codes, strict=True)
-        if code and code[0] in DOUBTFUL and (kind := kind_of(code))
+        if code and code[0] in DOUBTFUL and (kind := kind_of(code)) and not _is_fine(site, code)
     }
     if not kinds:
         return {}
@@ -64,6 +72,10 @@ def unprobable(plan: Plan, watcher: Watcher, stop: Callable[[], bool]) -> dict[S
             code = next(code for site, code in zip(sites, codes, strict=True) if site is alone[0])
             raise _refusal(plan, alone[0], code, _point(probe, alone[0], plan))
     return refused
+
+
+def _is_fine(site: FileSite, code: bytes) -> bool:
+    return site.word == 4 and code[0] in FINE_IN_32_BITS
 
 
 def _point(probe: ProbePlan, site: FileSite, plan: Plan) -> Span:
@@ -94,10 +106,10 @@ def _refused(examples: dict[bytes, bytes], watcher: Watcher) -> frozenset[bytes]
 
 
 def _refusal(plan: Plan, site: FileSite, code: bytes, span: Span) -> ProgramError:
-    from tracer.kinds.arch import EM_X86_64
+    from tracer.kinds.arch import EM_386, EM_X86_64
     from tracer.resolve.safety.disassembly import decode
 
-    instructions = decode(code, site.address, EM_X86_64)
+    instructions = decode(code, site.address, EM_X86_64 if site.word == 8 else EM_386)
     shown = code[: instructions[0].size if instructions else 8].hex(" ")
     message = f"{site.shown} cannot be probed: the kernel takes no probe on the instruction there ({shown})"
     later = None if site.is_return_probe else _later(instructions, code)

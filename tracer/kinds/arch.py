@@ -1,8 +1,8 @@
 """Differences between processors: registers, calling conventions, numbers in ELF files.
 
 Register names are those of the kernel's pt_regs, without decoration, as `kinds.site.Reg` wants them.
-Sources: System V ABI, AMD64 supplement, 3.2.3 and 4.4; AAPCS64, 6.8; ELF for the Arm 64-bit architecture, 5.7; Go's
-internal ABI specification (abi-internal.md); glibc, sysdeps/generic/ldconfig.h.
+Sources: System V ABI, AMD64 supplement, 3.2.3 and 4.4; Intel386 supplement, 2.2 and 4.4; AAPCS64, 6.8; ELF for the Arm
+64-bit architecture, 5.7; Go's internal ABI specification (abi-internal.md); glibc, sysdeps/generic/ldconfig.h.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ from functools import lru_cache
 from tracer.dataclass import dataclass
 from tracer.kinds.site import ArgSpec, Mem, Operand, Reg
 
-EM_X86_64, EM_AARCH64 = 62, 183
+EM_386, EM_X86_64, EM_AARCH64 = 3, 62, 183
+EM_X86 = frozenset((EM_386, EM_X86_64))
+"""The processor that has one set of instructions for 32 and for 64 bits."""
 
 RETURN_PROBE_PAGE = 0x7FFFFFFFE
 """The number of the page that Linux gives a process for return probes on x86-64: the highest one, where that is free (a
 stack without randomization lies there). On aarch64 it is elsewhere.
 """
+
+RETURN_PROBE_PAGE_32 = 0xFFFFD
+"""The same of a 32-bit process on x86-64."""
 
 MAX_FUNCTION_ARGS = 10
 """`arg0` to `arg9`: the registers of the convention, then words on the stack."""
@@ -39,9 +44,10 @@ class Relocations:
 
 @dataclass(frozen=True, slots=True)
 class Arch:
-    """One architecture. `stack_arg` is where argument number `len(args)` stands at the function's first instruction,
-    relative to the stack pointer, in bytes. Of libraries `cache_flags` stand in the
-    loader's cache, and `triplet` names their directory. `registers` are those that hold addresses and integers.
+    """One architecture. `word`: the bytes of an address. `stack_arg` is where argument number `len(args)` stands at the
+    function's first instruction, relative to the stack pointer, in bytes. Of libraries `cache_flags` stand in the
+    loader's cache, and `triplet` names their directory, beside `directories`. `registers` are those that hold addresses
+    and integers. It is the `host` that the kernel runs such programs on.
     """
 
     name: str
@@ -54,10 +60,17 @@ class Arch:
     cache_flags: int
     triplet: str
     registers: tuple[str, ...]
+    word: int = 8
+    directories: tuple[str, ...] = ("/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib", "/usr/local/lib64")
+    host: int | None = None
 
-    @lru_cache(maxsize=4)  # noqa: B019 - architectures are two constants
+    def runs_on(self, machine: Arch) -> bool:
+        """Whether programs for it run on a machine: its own, or a wider one that keeps its instructions."""
+        return machine.machine in (self.machine, self.host)
+
+    @lru_cache(maxsize=6)  # noqa: B019 - architectures are a few constants
     def function_args(self, go: bool = False) -> tuple[ArgSpec, ...]:
-        """arg0, arg1, … at the entry of a function, 8 bytes each; of a Go function the words in Go's registers.
+        """arg0, arg1, … at the entry of a function, a word each; of a Go function the words in Go's registers.
 
         One tuple for all functions: a wildcard means tens of thousands.
         """
@@ -65,8 +78,8 @@ class Arch:
         operands: list[Operand] = [Reg(name) for name in registers]
         if not go:
             above = range(MAX_FUNCTION_ARGS - len(registers))
-            operands += [Mem("sp", self.stack_arg + 8 * index) for index in above]
-        return tuple(ArgSpec("", 8, False, operand) for operand in operands[:MAX_FUNCTION_ARGS])
+            operands += [Mem("sp", self.stack_arg + self.word * index) for index in above]
+        return tuple(ArgSpec("", self.word, False, operand, word=self.word) for operand in operands[:MAX_FUNCTION_ARGS])
 
 
 GO_STACK_ARGS = tuple(ArgSpec("", 8, False, Mem("sp", 8 + 8 * index)) for index in range(MAX_FUNCTION_ARGS))
@@ -85,6 +98,22 @@ X86_64 = Arch(
     registers=("ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", *(f"r{number}" for number in range(8, 16))),
 )
 
+I386 = Arch(
+    "i386",
+    EM_386,
+    args=(),  # all are on the stack
+    go_args=(),
+    returns="ax",
+    stack_arg=4,
+    relocations=Relocations(absolute=1, glob_dat=6, jump_slot=7, relative=8, irelative=42),
+    cache_flags=0x0003,
+    triplet="i386-linux-gnu",
+    registers=("ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip"),
+    word=4,
+    directories=("/lib32", "/usr/lib32", "/lib", "/usr/lib", "/usr/local/lib"),
+    host=EM_X86_64,
+)
+
 AARCH64 = Arch(
     "aarch64",
     EM_AARCH64,
@@ -98,7 +127,7 @@ AARCH64 = Arch(
     registers=(*(f"x{number}" for number in range(31)), "sp", "ip"),
 )
 
-ARCHES = {arch.machine: arch for arch in (X86_64, AARCH64)}
+ARCHES = {arch.machine: arch for arch in (X86_64, I386, AARCH64)}
 
 
 def native() -> Arch | None:
@@ -125,3 +154,8 @@ def _x86_registers() -> dict[str, tuple[str, int]]:
 
 X86_REGISTERS = _x86_registers()
 """Assembler name (without %) → pt_regs name and width in bytes."""
+
+I386_REGISTERS = {
+    name: (full, width) for name, (full, width) in X86_REGISTERS.items() if full in I386.registers and width < 8
+}
+"""The same for i386."""

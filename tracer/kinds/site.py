@@ -94,6 +94,12 @@ of a jump: which flags it asks for, whether it asks whether sign and overflow di
 where neither is so (1) or where one is (0); and what lies at the stack pointer.
 """
 
+REGISTER_ARGUMENT = 256
+"""From this number on: the registers of an i386 program as arguments, by their numbers in DWARF."""
+
+REGISTERS_32 = ("ax", "cx", "dx", "bx", "sp", "bp", "si", "di")
+"""Their names, by these numbers."""
+
 Spot = tuple[Hashable, ...]
 """What `Site.spot` says."""
 
@@ -111,7 +117,8 @@ Operand = Const | Reg | Mem | Global | GlobalPointer | Unreadable | OwnOperand
 class ArgSpec:
     """One argument of a site: `text` as it stands in the note, `size` bytes (1, 2, 4, 8), sign- or zero-extended.
 
-    `is_float`: the bits of a float or double (`8f@`), handed on as an integer of that size.
+    `is_float`: the bits of a float or double (`8f@`), handed on as an integer of that size. `word`: the bytes of an
+    address of the program.
     """
 
     text: str
@@ -119,6 +126,7 @@ class ArgSpec:
     signed: bool
     operand: Operand
     is_float: bool = False
+    word: int = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +205,7 @@ class FileSite(Site):
     called again before it has returned. `tail`: of a function that ends in tail calls, what stands at the place: see
     `TailPlace`. `raised`: the file offset of a semaphore that is not `semaphore`, since the kernel would raise it in
     the wrong memory: tracer does it itself. `source_file` and `source_line` are the place in source text, "" and
-    0 where nobody has asked or nothing tells.
+    0 where nobody has asked or nothing tells. `word`: the bytes of an address of the programs that run the file.
     """
 
     path: str
@@ -213,6 +221,7 @@ class FileSite(Site):
     raised: int | None = None
     source_file: str = ""
     source_line: int = 0
+    word: int = 8
 
     in_file = True
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from itertools import count
 from operator import attrgetter
 
-from tracer.kinds.site import LAST_ARGUMENT, SITE_VALUES, STACK_POINTER, ArgSpec, Reg, Site, Unreadable, in_files
+from tracer.kinds.site import (
+    LAST_ARGUMENT,
+    REGISTER_ARGUMENT,
+    REGISTERS_32,
+    SITE_VALUES,
+    STACK_POINTER,
+    ArgSpec,
+    Reg,
+    Site,
+    Unreadable,
+    in_files,
+)
 from tracer.lang.typed import Clause, Program
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.steps.lower import lower as steps_of
@@ -85,6 +96,8 @@ def _as_value(said: str | int) -> bytes | int:
 def _argument(site: Site, index: int) -> ArgSpec:
     if index == STACK_POINTER:
         return ArgSpec("sp", 8, False, Reg("sp"))
+    if index >= REGISTER_ARGUMENT:
+        return ArgSpec("", 4, False, Reg(REGISTERS_32[index - REGISTER_ARGUMENT]), word=4)
     if index > LAST_ARGUMENT:
         from tracer.plan.tail_calls import operand
 

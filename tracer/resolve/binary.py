@@ -61,7 +61,8 @@ class Binary:
         """The architecture of the file. Raises `ElfError` for one that is not in the tables."""
         arch = ARCHES.get(self.elf.machine)
         if arch is None:
-            raise self.elf.error(f"made for {machine_name(self.elf.machine)}: only x86-64 and aarch64 are supported")
+            known = "only x86-64, i386 and aarch64 are supported"
+            raise self.elf.error(f"made for {machine_name(self.elf.machine)}: {known}")
         return arch
 
     @cached_property
@@ -172,9 +173,8 @@ class Binary:
 
     def arguments(self, note: UsdtNote) -> tuple[ArgSpec, ...]:
         """The arguments of a USDT site and where to read them."""
-        return tuple(
-            each.spec(self._places.resolve(each.operand, note.address)) for each in self.parsed_arguments(note)
-        )
+        found = [each.spec(self._places.resolve(each.operand, note.address)) for each in self.parsed_arguments(note)]
+        return tuple(found if self.elf.word == 8 else [replace(each, word=self.elf.word) for each in found])
 
     @cached_property
     def _go_registers(self) -> bool:
@@ -195,7 +195,7 @@ class Binary:
 
     def function_args(self, name: str) -> tuple[ArgSpec, ...]:
         """arg0, arg1, … at the first instruction of a function."""
-        if not self._go or "." not in name:  # functions of C in a Go file have plain names
+        if not self._go or "." not in name or not self.arch.go_args:  # functions of C in a Go file have plain names
             return self._plain_args
         if self._go_registers:
             return GO_STACK_ARGS if name.endswith(".abi0") else self.arch.function_args(go=True)

@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from tracer.errors import TracerError
 from tracer.kinds.registry import kind_of
 from tracer.kinds.site import FileSite
-from tracer.opening import content
 from tracer.resolve.elf.file import Elf
 
 _LIBC = re.compile(r"(libc[.-]|ld-musl-|libuClibc-)[^/]*so[^/]*|libc-[\d.]+\.so")
-_IDENT, _CLASS_32 = 5, b"\x01"
 
 
 def other_libc(name: str, loaded: Sequence[str], site: FileSite) -> str | None:
@@ -23,8 +21,6 @@ def other_libc(name: str, loaded: Sequence[str], site: FileSite) -> str | None:
     if not loaded or not _LIBC.fullmatch(os.path.basename(site.path)):
         return None
     never = f"{name} never loaded {site.path}"
-    if _is_32_bit(loaded[0]):
-        return f"{never}: it is a 32-bit program, which tracer cannot probe yet"
     own = next((path for path in loaded[1:] if _LIBC.fullmatch(os.path.basename(path))), None)
     if own is not None:
         return f"{never}: its C library is {own}, and {_named(site, own)} probes that"
@@ -36,13 +32,6 @@ def other_libc(name: str, loaded: Sequence[str], site: FileSite) -> str | None:
 def _named(site: FileSite, path: str) -> str:
     """The attach point in another file."""
     return f"{kind_of(site).name}:{path}:{site.probe.rpartition(':')[2]}"
-
-
-def _is_32_bit(path: str) -> bool:
-    try:
-        return content(path, _IDENT)[4:] == _CLASS_32
-    except OSError:
-        return False
 
 
 def _has_loader(path: str) -> bool:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from tracer.errors import NOWHERE, Span
 from tracer.lang import features
-from tracer.lang.types import UINT64, ArrayType, IntType, StringType, Type, memory_size, operations
+from tracer.lang.features import Feature
+from tracer.lang.types import UINT64, ArrayType, IntType, PointerType, StringType, Type, memory_size, operations
 from tracer.steps import arithmetic
 from tracer.steps.context import Context
 from tracer.steps.model import Fetch
@@ -36,7 +37,7 @@ def integer_at(ctx: Context, address: Value, type: IntType, span: Span) -> Value
 
     def read(address: Value) -> Value:
         base, offset, place = _place(ctx, address)
-        ctx.ask(features.LOAD if base is not None else features.LOAD_COMPUTED, "*", span)
+        ctx.ask(_reading(base, place), "*", span)
         return _fetched(ctx, Memory(base, offset, type), type, place, None, span)
 
     return _at_either(ctx, address, read, type)
@@ -47,7 +48,7 @@ def block_at(ctx: Context, address: Value, type: Type, span: Span) -> Value:
 
     def read(address: Value) -> Value:
         base, offset, place = _place(ctx, address)
-        ctx.ask(features.LOAD if base is not None else features.LOAD_COMPUTED, "*", span)
+        ctx.ask(_reading(base, place), "*", span)
         return _fetched(ctx, Bytes(base, offset, memory_size(type)), type, place, None, span)
 
     return _at_either(ctx, address, read, type)
@@ -66,7 +67,9 @@ def string_at(ctx: Context, address: Value, type: StringType, sized: bool, lengt
 
     def read(address: Value) -> Value:
         base, offset, place = _place(ctx, address)
-        ctx.ask(features.STRING if base is not None else features.STRING_COMPUTED, "str()", span)
+        narrow = _reading(base, place) is features.POINTER_32
+        computed = features.POINTER_32 if narrow else features.STRING_COMPUTED
+        ctx.ask(features.STRING if base is not None else computed, "str()", span)
         text = Text(base, offset, type.size, sized, length is not None)
         return _fetched(ctx, text, type, place, length, span)
 
@@ -118,6 +121,15 @@ def _place(ctx: Context, address: Value) -> tuple[Source | None, int, Value]:
     if source is None or isinstance(source, BuiltIn):
         return None, 0, ctx.once(address)
     return source, offset, _sum(ctx, base, offset)
+
+
+def _reading(base: Source | None, place: Value) -> Feature:
+    """What a read at an address asks for."""
+    if base is not None:
+        return features.LOAD
+    pointer, _ = arithmetic.address(place)
+    narrow = isinstance(pointer.type, PointerType) and pointer.type.bits == 32
+    return features.POINTER_32 if narrow else features.LOAD_COMPUTED
 
 
 def _fetched(

@@ -40,7 +40,7 @@ def unwinding(both: Both, found: Findings) -> None:
         if isinstance(data, str):
             found.same(".debug_frame", data, "read", counts=False)
             return
-        _section(found, DebugFrames(data).at, table)
+        _section(found, DebugFrames(data, both.elf.word).at, table)
 
 
 def _section(found: Findings, at: _At, info: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -24,6 +23,7 @@ def site(path: str, function: str = "puts") -> FileSite:
     ("loaded", "said"),
     [
         (("/lib/ld-musl-x86_64.so.1",), "its C library is {0}, and uprobe:{0}:puts probes that"),
+        (("/lib32/libc.so.6",), "its C library is {0}, and uprobe:{0}:puts probes that"),
         (("/x/libc-2.31.so",), "its C library is {0}, and uprobe:{0}:puts probes that"),
         (("/x/libm.so.6", "/x/libc.so.6"), "its C library is {1}, and uprobe:{1}:puts probes that"),
         (("/x/libcrypt.so.1",), ""),
@@ -33,14 +33,6 @@ def test_the_library_that_it_has_is_named(loaded: tuple[str, ...], said: str) ->
     never = "true never loaded /lib/libc.so.6"
     found = other_libc("true", (OWN, *loaded), site("/lib/libc.so.6"))
     assert found == (f"{never}: {said.format(*loaded)}" if said else never)
-
-
-def test_a_32_bit_program_is_told_as_that(tmp_path: Path) -> None:
-    path = tmp_path / "small"
-    path.write_bytes(b"\x7fELF\x01" + bytes(47))
-    assert other_libc("small", (str(path), "/lib32/libc.so.6"), site("/lib/libc.so.6")) == (
-        "small never loaded /lib/libc.so.6: it is a 32-bit program, which tracer cannot probe yet"
-    )
 
 
 def test_of_other_libraries_nothing_is_said() -> None:

@@ -18,6 +18,7 @@ _COMPUTED = Unsupported(
     "it reads memory at argN, retval, or a pointer found there, plus a constant; not at a computed address",
     elsewhere("bcc"),
 )
+_NARROW = Unsupported("a fetch argument takes 8 bytes of memory for a pointer", elsewhere("bcc"))
 
 _SHORT = "a hit with one of 4,096 bytes or more is left out"
 _UNBOUND = Unsupported(
@@ -54,6 +55,7 @@ def states(has: Has) -> dict[Feature, State]:
         features.STRING_COMPUTED: _COMPUTED,
         features.LOAD: Supported(),
         features.LOAD_COMPUTED: _COMPUTED,
+        features.POINTER_32: _NARROW,
         features.BUFFER_SIZED: Unsupported("an event holds blocks of a fixed size", elsewhere("bcc")),
         features.USER_STACK: Supported(),
         features.DEEP_STACK: Supported(),

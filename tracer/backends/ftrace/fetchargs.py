@@ -36,7 +36,7 @@ from tracer.backends.ftrace.attach.model import Attacher, NotExpressible
 from tracer.backends.ftrace.attach.uprobe import IN_FILES
 from tracer.dataclass import dataclass, field, replace
 from tracer.kernel.uprobe_events.events import Fetch
-from tracer.kinds.site import ArgSpec, Const, Mem, Unreadable
+from tracer.kinds.site import ArgSpec, Const, Mem, Reg, Unreadable
 from tracer.lang.fixed_width import wrap_int
 from tracer.lang.types import IntType
 from tracer.steps import values
@@ -257,8 +257,11 @@ class Fetches:
                 return f"\\{_extended(value, spec, signed=False)}"
             case Unreadable():
                 raise NotExpressible(f"arg{base.index} cannot be read here")
+            case Reg() if spec.size == spec.word:
+                return self.attacher.pointer(spec.operand, base.index)  # the upper half is 0 in a 32-bit program
             case _ if spec.size != 8:
-                reason = f"arg{base.index} has {spec.size} bytes at {spec.text}, and the kernel takes 8 for a pointer"
+                place = f"at {spec.text}" if spec.text else "on the stack"
+                reason = f"arg{base.index} has {spec.size} bytes {place}, and the kernel takes 8 for a pointer"
                 raise NotExpressible(reason)
             case operand:
                 return self.attacher.pointer(operand, base.index)

@@ -44,6 +44,9 @@ _VEX2, _VEX3, _EVEX = 0xC5, 0xC4, 0x62
 DOUBTFUL = _PREFIXES | _BAD | {_VEX2, _VEX3, _EVEX} | frozenset(range(0x40, 0x50))
 """The first bytes of code of which `kind_of` may make something."""
 
+FINE_IN_32_BITS = frozenset(bytes.fromhex("060e161e272f373f6061829ad4d6ea")) | frozenset(range(0x40, 0x50))
+"""Those of them that begin another instruction in a 32-bit program, one that the kernel takes (tried on 6.18 too)."""
+
 
 class Stopped(Exception):
     """The user has interrupted the wait: nothing may stay attached."""

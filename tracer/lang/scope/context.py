@@ -15,7 +15,7 @@ from tracer.lang import typed
 from tracer.lang.config import asked_of
 from tracer.lang.scope.facts import Facts
 from tracer.lang.syntax import ast
-from tracer.lang.types import IntType, Type
+from tracer.lang.types import IntType, PointerType, Type
 from tracer.lang.types.combine import SmallType, settled
 from tracer.lang.types.declared import Declared
 
@@ -200,16 +200,17 @@ class Context:
     def is_address(self, value: typed.Expr) -> bool:
         """Whether a number can be an address; reports one that has too few bits for that."""
         type, bits = value.type, 64
+        wanted = 8 * min([site.word for site in self.unit.places], default=8)
         if isinstance(value, typed.Arg):
             sites = [site for site in self.unit.reading("note") if value.index < len(site.args)]
             bits = max([8 * site.args[value.index].size for site in sites], default=64)
         elif isinstance(type, IntType) and not isinstance(value, typed.IntLit):
             bits = 32 if isinstance(type, SmallType) else type.bits
-        if bits < 64:
+        if bits < wanted and not isinstance(type, PointerType):
             written = self.text(value.span)
             what = f"{written} is a number of {bits} bits, and no address"
             self.error(what, value.span, f"(uint64){written} is taken as one")
-        return bits >= 64
+        return bits >= wanted or isinstance(type, PointerType)
 
     @property
     def is_unread(self) -> bool:

@@ -103,6 +103,9 @@ class Outside(Protocol):
     def no_result(self, site: FileSite) -> str:
         """Why the function that a site is in returns nothing; "" where it returns something, or nobody knows."""
 
+    def is_in_two(self, site: FileSite) -> bool:
+        """Whether the function of a 32-bit program that a site is in returns an integer of 64 bits."""
+
     def variable(self, site: FileSite, name: str) -> tuple[int, Type] | str:
         """A variable of the file of a site: its address less that of the site, and its type, which is an integer of its
         size where no debug information says it; else why it has none.

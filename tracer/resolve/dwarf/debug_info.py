@@ -33,7 +33,7 @@ from tracer.lang.types.outside import Lines, Local, Parameter, Piece
 from tracer.resolve import marshalling
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.parameters import parameters_at
-from tracer.resolve.dwarf.calls.results import no_result
+from tracer.resolve.dwarf.calls.results import is_in_two, no_result
 from tracer.resolve.dwarf.functions import (
     attribute,
     function_at,
@@ -121,6 +121,9 @@ class DebugInfo:
 
     def no_result(self, site: FileSite) -> str:
         return self._files[_key(site.identity)].no_result(site, self._unused)
+
+    def is_in_two(self, site: FileSite) -> bool:
+        return self._files[_key(site.identity)].is_in_two(site)
 
     def variable(self, site: FileSite, name: str) -> tuple[int, Type] | str:
         found = self._files[_key(site.identity)].variable(name, site.address)
@@ -250,6 +253,12 @@ class _File:
         found: str | None
         found = self._answer("result", about, lambda entries: no_result(entries, about, partial(unused, site.path)))
         return found or ""
+
+    def is_in_two(self, site: FileSite) -> bool:
+        """Whether the function that a site is in returns an integer in two registers."""
+        about = site.address
+        found: bool | None = self._answer("in two", about, lambda entries: is_in_two(entries, about))
+        return bool(found)
 
     def variable(self, name: str, at: int) -> tuple[int, Type] | str:
         """The address and the type of a variable, or why it has none. Of several that of the source file of the code at

@@ -20,7 +20,7 @@ _MOST_CHAIN = 8
 def function_at(entries: Entries, address: int) -> Entry | None:
     """The function whose code holds an address, as it was compiled."""
     for unit in units_at(entries, address):
-        mark = struct.pack("<Q", address)
+        mark = address.to_bytes(unit.address_size, "little")
         place = unit.data.find(mark, unit.first, unit.end)
         while place >= 0:
             last = None
@@ -57,12 +57,13 @@ def listed(entries: Entries) -> Iterator[tuple[int, int, Unit]]:
         if length == 0xFFFFFFFF:
             return  # DWARF in 64 bits: the units' own entries tell as well
         _, place, size, segment = struct.unpack_from("<HIBB", data, at + 4)
-        first = at + (12 + 15) // 16 * 16
+        pair = 2 * size
+        first = at + 16  # of the header's 12 bytes the next multiple of a pair's
         end = at + 4 + length
-        if size == 8 and not segment:
-            last = first + (end - first) // 16 * 16
+        if size in (4, 8) and not segment:
+            last = first + (end - first) // pair * pair
             unit = entries.unit_of(place)
-            for start, covered in struct.iter_unpack("<QQ", data[first:last]):
+            for start, covered in struct.iter_unpack("<QQ" if size == 8 else "<II", data[first:last]):
                 if covered:
                     yield start, start + covered, unit
         if end <= at:

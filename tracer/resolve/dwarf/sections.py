@@ -16,6 +16,8 @@ from tracer.resolve.elf.structures import Section
 
 _COMPRESSED = 0x800  # SHF_COMPRESSED
 _ZLIB, _ZSTD = 1, 2
+_HEADERS = {8: struct.Struct("<I4xQ8x"), 4: struct.Struct("<II4x")}
+"""By the bytes of an address: the kind of compression, and the size before it."""
 _AT_LEAST, _MOST_UNPACKED = 1 << 20, 64
 """Bytes that a compressed section may become, and how many times its size; line programs take three."""
 
@@ -40,10 +42,11 @@ def _content(elf: Elf, section: Section) -> bytes:
         return _unpacked(elf, name, _ZLIB, data[12:], int.from_bytes(data[4:12], "big"))
     if not section.flags & _COMPRESSED:
         return data
-    if len(data) < 24:
+    header = _HEADERS[elf.word]
+    if len(data) < header.size:
         raise elf.error(f"section {name} is damaged")
-    kind, _, size, _ = struct.unpack_from("<IIQQ", data)
-    return _unpacked(elf, name, kind, data[24:], size)
+    kind, size = header.unpack_from(data)
+    return _unpacked(elf, name, kind, data[header.size :], size)
 
 
 def _unpacked(elf: Elf, name: str, kind: int, data: bytes, size: int) -> bytes:

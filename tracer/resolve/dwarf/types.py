@@ -74,7 +74,7 @@ def type_of(entry: Entry | None, key: str, name: str = "", deep: int = 0) -> Typ
         case dw.BASE_TYPE:
             return _base(entry, size)
         case dw.POINTER | dw.REFERENCE | dw.RVALUE_REFERENCE:
-            return PointerType(target=_target(entry.follow(dw.TYPE), key, deep + 1))
+            return PointerType(8 * entry.unit.address_size, target=_target(entry.follow(dw.TYPE), key, deep + 1))
         case dw.ENUMERATION:
             return _enumeration(entry, size, name)
         case dw.ARRAY:
@@ -82,7 +82,7 @@ def type_of(entry: Entry | None, key: str, name: str = "", deep: int = 0) -> Typ
         case dw.STRUCTURE | dw.CLASS | dw.UNION:
             return _record(entry, key, name, size, deep + 1)
         case dw.POINTER_TO_MEMBER:
-            return _block(16 if to_function(entry) else 8)
+            return _block(entry.unit.address_size * (2 if to_function(entry) else 1))
     raise UnknownType("a type that the language does not have")
 
 
@@ -160,7 +160,7 @@ def _base(entry: Entry, size: int) -> Type:
     if encoding == dw.FLOAT and size in (4, 8):
         return FloatType(8 * size)
     if encoding == dw.ADDRESS:
-        return PointerType()
+        return PointerType(8 * size if size in (4, 8) else 64)
     if encoding in (dw.BOOLEAN, dw.SIGNED, dw.SIGNED_CHAR, dw.UNSIGNED, dw.UNSIGNED_CHAR, dw.UTF):
         if size == 1 and (encoding == dw.SIGNED_CHAR or entry.text() == "char"):
             return CharType()

@@ -25,7 +25,9 @@ from tracer.resolve.elf.structures import PT_GNU_EH_FRAME
 
 _OMIT = 0xFF
 _PC_RELATIVE, _DATA_RELATIVE = 0x10, 0x30
-_FIXED = {0x00: "<Q", 0x02: "<H", 0x03: "<I", 0x04: "<Q", 0x0A: "<h", 0x0B: "<i", 0x0C: "<q"}
+_FIXED = {0x02: "<H", 0x03: "<I", 0x04: "<Q", 0x0A: "<h", 0x0B: "<i", 0x0C: "<q"}
+_WHOLE = {4: "<I", 8: "<Q"}
+"""An address as it is, by its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class Frames:
 
     def __init__(self, elf: Elf) -> None:
         self._elf = elf
+        self._word = elf.word
         self._start = 0
         self._data = b""
         self._index: tuple[list[int], list[int]] = ([], [])
@@ -97,8 +100,8 @@ class Frames:
         version, pointer, count, table = struct.unpack_from("<BBBB", header)
         if version != 1 or table != _DATA_RELATIVE | 0x0B:
             return False
-        start, at = _pointer(header, 4, pointer, segment.address, segment.address)
-        entries, at = _pointer(header, at, count, segment.address, segment.address)
+        start, at = _pointer(header, 4, pointer, segment.address, segment.address, self._word)
+        entries, at = _pointer(header, at, count, segment.address, segment.address, self._word)
         entries = min(entries, (len(header) - at) // 8)
         holder = self._elf.segment_at(start)
         if holder is None:
@@ -178,13 +181,13 @@ class Frames:
             return None
         common = self._common(position + 4 - back)
         at = position + 8
-        start, at = _pointer(self._data, at, common.pointer, self._start, 0)
-        size, at = _pointer(self._data, at, common.pointer & 0x0F, self._start, 0)
+        start, at = _pointer(self._data, at, common.pointer, self._start, 0, self._word)
+        size, at = _pointer(self._data, at, common.pointer & 0x0F, self._start, 0, self._word)
         handler = False
         if common.augmented:
             augmentation, at = leb(self._data, at)
             if common.lsda != _OMIT:
-                value, _ = _pointer(self._data, at, common.lsda & 0x0F, self._start, 0)
+                value, _ = _pointer(self._data, at, common.lsda & 0x0F, self._start, 0, self._word)
                 handler = value != 0
             at += augmentation
         return Frame(start, size, handler, common, self._data[at : position + 4 + length])
@@ -198,13 +201,14 @@ class Frames:
         length, identity, version = struct.unpack_from("<IIB", data, position)
         if length in (0, 0xFFFFFFFF) or identity != 0 or version not in (1, 3):
             raise _Damaged
-        found = self._commons[position] = read_common(data, position + 9, position + 4 + length, version, self._start)
+        end = position + 4 + length
+        found = self._commons[position] = read_common(data, position + 9, end, version, self._start, self._word)
         return found
 
 
-def read_common(data: bytes, at: int, end: int, version: int, base: int) -> Common:
+def read_common(data: bytes, at: int, end: int, version: int, base: int, word: int) -> Common:
     """The CIE whose augmentation string begins at `at` and which ends at `end`, of data that is loaded at `base`.
-    Raises what is in `DAMAGE`.
+    `word`: the bytes of an address. Raises what is in `DAMAGE`.
     """
     close = data.find(b"\0", at, at + _MAX_AUGMENTATION)
     if close < 0:
@@ -212,7 +216,7 @@ def read_common(data: bytes, at: int, end: int, version: int, base: int) -> Comm
     augmentation = data[at:close]
     at = close + 1
     if version == 4:
-        if data[at : at + 2] != b"\x08\0":  # size of an address, and of a segment's selector
+        if data[at : at + 2] != bytes((word, 0)):  # size of an address, and of a segment's selector
             raise _Damaged
         at += 2
     code_factor, at = leb(data, at)
@@ -228,7 +232,7 @@ def read_common(data: bytes, at: int, end: int, version: int, base: int) -> Comm
             elif letter == ord("L"):
                 lsda, letters = data[letters], letters + 1
             elif letter == ord("P"):
-                _, letters = _pointer(data, letters + 1, data[letters] & 0x0F, base, 0)
+                _, letters = _pointer(data, letters + 1, data[letters] & 0x0F, base, 0, word)
             elif letter not in b"SBG":
                 raise _Damaged
     elif augmentation:
@@ -241,9 +245,11 @@ def read_common(data: bytes, at: int, end: int, version: int, base: int) -> Comm
     )  # fmt: skip
 
 
-def _pointer(data: bytes, at: int, encoding: int, base: int, data_base: int) -> tuple[int, int]:
-    """An encoded pointer at `at` of data that is loaded at `base`; returns it and what follows it."""
-    layout = _FIXED.get(encoding & 0x0F)
+def _pointer(data: bytes, at: int, encoding: int, base: int, data_base: int, word: int) -> tuple[int, int]:
+    """An encoded pointer at `at` of data that is loaded at `base`; returns it and what follows it. `word`: the bytes of
+    an address.
+    """
+    layout = _FIXED.get(encoding & 0x0F) if encoding & 0x0F else _WHOLE[word]
     if layout is None:
         raise _Damaged
     (value,) = struct.unpack_from(layout, data, at)
@@ -253,4 +259,4 @@ def _pointer(data: bytes, at: int, encoding: int, base: int, data_base: int) -> 
         value += data_base
     elif encoding & 0x70:
         raise _Damaged
-    return value & 0xFFFFFFFFFFFFFFFF, at + struct.calcsize(layout)
+    return value & (1 << 8 * word) - 1, at + struct.calcsize(layout)

@@ -15,14 +15,18 @@ from tracer.resolve.elf.structures import (
     SHT_GNU_VERDEF,
     SHT_GNU_VERNEED,
     SHT_GNU_VERSYM,
+    SHT_REL,
     SHT_RELA,
     Section,
     Segment,
 )
 
 _HASH, _STRTAB, _SYMTAB, _RELA, _RELASZ, _STRSZ, _PLTRELSZ, _PLTREL, _JMPREL = 4, 5, 6, 7, 8, 10, 2, 20, 23
+_REL, _RELSZ = 17, 18
 _GNU_HASH, _VERSYM, _VERDEF, _VERNEED = 0x6FFFFEF5, 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFE
-_SHT_STRTAB, _ALLOC, _SYMBOL, _STRINGS = 3, 2, 24, 1
+_SHT_STRTAB, _ALLOC, _STRINGS = 3, 2, 1
+_SYMBOL = {4: 16, 8: 24}
+"""Bytes of a symbol, by those of an address."""
 _MOST_CHAINED = 1 << 16
 """Bytes of a chain, of which most have a few entries."""
 _MOST_VERSIONS = 1 << 20
@@ -33,20 +37,21 @@ Memory = Callable[[int, int, str], "bytes | None"]
 
 
 def dynamic_sections(
-    tags: Mapping[int, int], segment_at: Callable[[int], Segment | None], memory: Memory
+    tags: Mapping[int, int], segment_at: Callable[[int], Segment | None], memory: Memory, word: int
 ) -> tuple[Section, ...]:
     """The sections that the entries of the dynamic section lead to; the first is none, as in a table of headers. ()
-    where the symbols cannot be found.
+    where the symbols cannot be found. `word`: the bytes of an address.
     """
-    symbols = _symbols(tags, memory)
+    symbols, symbol = _symbols(tags, memory, word), _SYMBOL[word]
+    kind, start, size = (SHT_RELA, _RELA, _RELASZ) if word == 8 else (SHT_REL, _REL, _RELSZ)
     wanted = (
         (".dynstr", _SHT_STRTAB, _STRTAB, tags.get(_STRSZ, 0)),
-        (".dynsym", SHT_DYNSYM, _SYMTAB, symbols * _SYMBOL),
+        (".dynsym", SHT_DYNSYM, _SYMTAB, symbols * symbol),
         (".gnu.version", SHT_GNU_VERSYM, _VERSYM, symbols * 2),
         (".gnu.version_d", SHT_GNU_VERDEF, _VERDEF, _MOST_VERSIONS),
         (".gnu.version_r", SHT_GNU_VERNEED, _VERNEED, _MOST_VERSIONS),
-        (".rela.dyn", SHT_RELA, _RELA, tags.get(_RELASZ, 0)),
-        (".rela.plt", SHT_RELA, _JMPREL, tags.get(_PLTRELSZ, 0) if tags.get(_PLTREL) == _RELA else 0),
+        (".rela.dyn", kind, start, tags.get(size, 0)),
+        (".rela.plt", kind, _JMPREL, tags.get(_PLTRELSZ, 0) if tags.get(_PLTREL) == start else 0),
     )
     found = [Section("", 0, 0, 0, 0, 0, 0, 0)]
     for name, kind, tag, size in wanted:
@@ -54,7 +59,7 @@ def dynamic_sections(
         segment = segment_at(address) if tag in tags else None
         if segment is not None:
             size = min(size, segment.address + segment.file_size - address)
-            entry = _SYMBOL if kind in (SHT_DYNSYM, SHT_RELA) else 0
+            entry = {SHT_DYNSYM: symbol, SHT_RELA: 24, SHT_REL: 8}.get(kind, 0)
             offset = address - segment.address + segment.offset
             found.append(Section(name, kind, _ALLOC, address, offset, size, _STRINGS, entry))
         elif kind in (_SHT_STRTAB, SHT_DYNSYM):
@@ -62,7 +67,7 @@ def dynamic_sections(
     return tuple(found)
 
 
-def _symbols(tags: Mapping[int, int], memory: Memory) -> int:
+def _symbols(tags: Mapping[int, int], memory: Memory, word: int) -> int:
     """The number of symbols; 0 where that cannot be told."""
     try:
         if _HASH in tags:
@@ -70,18 +75,18 @@ def _symbols(tags: Mapping[int, int], memory: Memory) -> int:
         if _GNU_HASH not in tags:
             return 0
         # A file that defines none has no chain, and the strings mostly follow the symbols.
-        between = (tags.get(_STRTAB, 0) - tags.get(_SYMTAB, 0)) // _SYMBOL
-        return _hashed(tags[_GNU_HASH], memory) or max(between, 0)
+        between = (tags.get(_STRTAB, 0) - tags.get(_SYMTAB, 0)) // _SYMBOL[word]
+        return _hashed(tags[_GNU_HASH], memory, word) or max(between, 0)
     except struct.error:
         return 0
 
 
-def _hashed(address: int, memory: Memory) -> int:
+def _hashed(address: int, memory: Memory, word: int) -> int:
     """The number after the last of the longest chain: the symbols of a bucket follow each other, and the last has its
     lowest bit set.
     """
     buckets, first, bloom, _ = struct.unpack("<IIII", memory(address, 16, "the hash table") or b"")
-    at = address + 16 + 8 * bloom
+    at = address + 16 + word * bloom
     content = memory(at, 4 * buckets, "the hash table") or b""
     last = max((number for (number,) in struct.iter_unpack("<I", content[: len(content) // 4 * 4])), default=0)
     if last < first:

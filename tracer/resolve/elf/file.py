@@ -16,14 +16,16 @@ from __future__ import annotations
 
 import os
 import stat
-import struct
 from collections.abc import Iterator
 from functools import cached_property
 
 from tracer.errors import TracerError, printable
+from tracer.kinds.arch import ARCHES
 from tracer.kinds.site import FileIdentity
 from tracer.opening import NOT_REGULAR, opened
 from tracer.resolve.elf.structures import (
+    ELF32,
+    ELF64,
     ET_DYN,
     ET_EXEC,
     ET_REL,
@@ -31,8 +33,6 @@ from tracer.resolve.elf.structures import (
     PT_DYNAMIC,
     PT_LOAD,
     PT_NOTE,
-    SECTION,
-    SEGMENT,
     SHT_NOBITS,
     ElfError,
     Section,
@@ -153,17 +153,20 @@ class Elf:
         if self.size < 16:
             raise self.error(f"truncated ELF file: the header would end at byte 64 of {self.size}")
         ident = self.read(0, 16, "the header")
-        if ident[4] == 1:
-            raise self.error("32-bit ELF files are not supported")
-        if ident[4] != 2:
+        if ident[4] not in (1, 2):
             raise self.error(f"not a valid ELF file: class {ident[4]}")
         if ident[5] == 2:
             raise self.error("big-endian ELF files are not supported")
         if ident[5] != 1:
             raise self.error(f"not a valid ELF file: byte order {ident[5]}")
-        fields = struct.unpack_from("<HHIQQQIHHHHHH", self.read(0, 64, "the header"), 16)
+        self.layout = ELF64 if ident[4] == 2 else ELF32
+        fields = self.layout.header.unpack_from(self.read(0, 16 + self.layout.header.size, "the header"), 16)
         self.type: int = fields[0]
         self.machine: int = fields[1]
+        self.word = self.layout.word
+        if self.machine in ARCHES and ARCHES[self.machine].word != self.word:
+            bits = f"{8 * self.word}-bit files for {ARCHES[self.machine].name}"
+            raise self.error(f"{bits} are not supported" if self.word == 4 else f"not a valid ELF file: {bits}")
         self.entry: int = fields[3]
         self._phoff, self._shoff = fields[4], fields[5]
         self._phentsize, self._phnum, self._shentsize, self._shnum, self._shstrndx = fields[8:13]
@@ -196,13 +199,11 @@ class Elf:
             return ()
         if self._phnum > MAX_SEGMENTS:
             raise self.error(f"not a valid ELF file: {self._phnum} program headers")
-        if self._phentsize != SEGMENT.size:
+        layout, places = self.layout.segments, self.layout.segment
+        if self._phentsize != layout.size:
             raise self.error(f"not a valid ELF file: program headers of {self._phentsize} bytes")
-        data = self.read(self._phoff, self._phnum * SEGMENT.size, "the program header table")
-        return tuple(
-            Segment(kind, flags, offset, address, file_size)
-            for kind, flags, offset, address, _, file_size, _, _ in SEGMENT.iter_unpack(data)
-        )
+        data = self.read(self._phoff, self._phnum * layout.size, "the program header table")
+        return tuple(Segment(*[row[place] for place in places]) for row in layout.iter_unpack(data))
 
     @cached_property
     def loads(self) -> tuple[Segment, ...]:
@@ -217,7 +218,8 @@ class Elf:
         if self._shoff >= self.size and self.loads:
             return any(each.offset + each.file_size > self.size for each in self.loads)
         # gABI: a number that does not fit into the header stands in section 0.
-        return bool(self._shnum or SECTION.unpack(self.read(self._shoff, SECTION.size, "the section headers"))[5])
+        layout = self.layout.sections
+        return bool(self._shnum or layout.unpack(self.read(self._shoff, layout.size, "the section headers"))[5])
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
@@ -225,18 +227,19 @@ class Elf:
         if not self.has_section_headers:
             from tracer.resolve.elf.dynamic_sections import dynamic_sections
 
-            return dynamic_sections(dict(self.dynamic), self.segment_at, self.memory)
-        if self._shentsize != SECTION.size:
+            return dynamic_sections(dict(self.dynamic), self.segment_at, self.memory, self.word)
+        layout = self.layout.sections
+        if self._shentsize != layout.size:
             raise self.error(f"not a valid ELF file: section headers of {self._shentsize} bytes")
         count, names_index = self._shnum, self._shstrndx
-        first = SECTION.unpack(self.read(self._shoff, SECTION.size, "the section header table"))
+        first = layout.unpack(self.read(self._shoff, layout.size, "the section header table"))
         # gABI: numbers that do not fit into the header stand in section 0.
         count = count or first[5]
         names_index = first[6] if names_index == 0xFFFF else names_index
         if count > MAX_SECTIONS:
             raise self.error(f"not a valid ELF file: {count} sections")
-        data = self.read(self._shoff, count * SECTION.size, "the section header table")
-        rows = list(SECTION.iter_unpack(data))
+        data = self.read(self._shoff, count * layout.size, "the section header table")
+        rows = list(layout.iter_unpack(data))
         if names_index >= len(rows):
             raise self.error(f"not a valid ELF file: no section {names_index} for the section names")
         names = b""
@@ -319,7 +322,8 @@ class Elf:
             return ()
         data = self.read(segment.offset, segment.file_size, "the dynamic section")
         rows = []
-        for tag, value in struct.iter_unpack("<qQ", data[: min(len(data) // 16, _MAX_DYNAMIC) * 16]):
+        layout = self.layout.dynamic
+        for tag, value in layout.iter_unpack(data[: min(len(data) // layout.size, _MAX_DYNAMIC) * layout.size]):
             if tag == 0:
                 break
             rows.append((tag, value))

@@ -1,6 +1,6 @@
 """The parts of an ELF file as values: constants, headers, notes, strings.
 
-Source: System V ABI (gABI), chapters 4 and 5; the notes' layout is that of Elf64_Nhdr.
+Source: System V ABI (gABI), chapters 4 and 5; the notes' layout is that of Elf64_Nhdr, which Elf32_Nhdr has too.
 """
 
 from __future__ import annotations
@@ -8,21 +8,41 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from tracer.dataclass import dataclass
+from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import TracerError
 
 ET_REL, ET_EXEC, ET_DYN = 1, 2, 3
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_GNU_EH_FRAME = 1, 2, 3, 4, 0x6474E550
 PF_X, PF_W = 1, 2
 SHF_EXECINSTR = 4
-SHT_SYMTAB, SHT_RELA, SHT_NOBITS, SHT_DYNSYM = 2, 4, 8, 11
+SHT_SYMTAB, SHT_RELA, SHT_NOBITS, SHT_REL, SHT_DYNSYM = 2, 4, 8, 9, 11
 SHT_GNU_VERDEF, SHT_GNU_VERNEED, SHT_GNU_VERSYM = 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
 
 MAX_STRING = 1 << 14
 """Bytes of a name. A table whose names have no end would else be copied once for each."""
 
-SEGMENT = struct.Struct("<IIQQQQQQ")
-SECTION = struct.Struct("<IIQQQQIIQQ")
+
+class Layout(NamedTuple):
+    """The layouts of one class of files: `word` is the number of bytes of an address. `segment` tells the places of
+    type, flags, offset, address and size among the fields of a program header.
+    """
+
+    word: int
+    header: struct.Struct
+    segments: struct.Struct
+    segment: tuple[int, int, int, int, int]
+    sections: struct.Struct
+    dynamic: struct.Struct
+
+
+ELF64 = Layout(
+    8, struct.Struct("<HHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), (0, 1, 2, 3, 5), struct.Struct("<IIQQQQIIQQ"),
+    struct.Struct("<qQ"),
+)  # fmt: skip
+ELF32 = Layout(
+    4, struct.Struct("<HHIIIIIHHHHHH"), struct.Struct("<IIIIIIII"), (0, 6, 1, 2, 4), struct.Struct("<IIIIIIIIII"),
+    struct.Struct("<iI"),
+)  # fmt: skip
 
 
 class ElfError(TracerError):

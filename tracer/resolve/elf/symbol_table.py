@@ -1,6 +1,6 @@
 """One symbol table of an ELF file: its entries as functions and variables.
 
-Source: gABI, chapter 4 (Elf64_Sym); the GNU extensions for indirect functions and symbol versions.
+Source: gABI, chapter 4 (Elf64_Sym, Elf32_Sym); the GNU extensions for indirect functions and symbol versions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.structures import SHT_DYNSYM, SHT_GNU_VERSYM, ElfError
 
 STT_FUNC, STT_SECTION, STT_FILE, STT_TLS, STT_GNU_IFUNC = 2, 3, 4, 6, 10
-STB_GLOBAL, STB_WEAK = 1, 2
+STB_LOCAL, STB_GLOBAL, STB_WEAK = 0, 1, 2
 SHN_UNDEF, SHN_ABS = 0, 0xFFF1
 MAX_NAME = 1 << 14
 """Longer names are cut: they serve nobody, and the demangler recurses over them."""
@@ -25,6 +25,7 @@ _AT_LEAST, _TIMES = 1 << 26, 4
 """Characters of all names: so many, and so many times the table. Names share their ends, but not as often as that."""
 
 _SYMBOL = struct.Struct("<IBBHQQ")
+_SYMBOL_32 = struct.Struct("<IIIBBH")
 _SOME = 1024 * _SYMBOL.size
 _HIDDEN = 0x8000
 _Row = tuple[int, int, int, int, int, int]
@@ -257,15 +258,29 @@ def _versioned(function: Function) -> Function:
     return function._replace(name=name, default=version.startswith("@"), version=version.lstrip("@"))
 
 
+def _widened(content: bytes) -> bytes:
+    """The symbols of a 32-bit file in the layout of 64 bits."""
+    whole = content[: len(content) // _SYMBOL_32.size * _SYMBOL_32.size]
+    pack = _SYMBOL.pack
+    return b"".join(
+        [
+            pack(name, info, other, section, address, size)
+            for name, address, size, info, other, section in _SYMBOL_32.iter_unpack(whole)
+        ]
+    )
+
+
 def read_table(elf: Elf, kind: int) -> Table | None:
     """The file's symbol table of that section type, or None."""
     section = next((each for each in elf.sections if each.type == kind), None)
     if section is None:
         return None
-    if section.entry_size not in (0, _SYMBOL.size):
+    if section.entry_size not in (0, (_SYMBOL if elf.word == 8 else _SYMBOL_32).size):
         raise elf.error(f"not a valid ELF file: symbols of {section.entry_size} bytes")
     versions = next((each for each in elf.sections if each.type == SHT_GNU_VERSYM), None)
     content, strings = elf.content(section), elf.content(elf.linked(section))
+    if elf.word == 4:
+        content = _widened(content)
     if kind != SHT_DYNSYM or versions is None:
         return Table(content, strings)
     from tracer.resolve.elf.symbol_versions import version_names

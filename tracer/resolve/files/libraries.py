@@ -19,7 +19,6 @@ _MAGIC = b"glibc-ld.so.cache1.1"
 _OLD_MAGIC = b"ld.so-1.7.0\0"
 _ENTRY = struct.Struct("<iIIIQ")
 _MAX_CACHE = 1 << 26
-_DIRECTORIES = ("/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib", "/usr/local/lib64")
 
 
 def find_library(name: str, arch: Arch, prefix: str = "") -> str | None:
@@ -36,7 +35,7 @@ def find_library(name: str, arch: Arch, prefix: str = "") -> str | None:
         for soname, path in cached:
             if fits(soname) and os.path.exists(prefix + path):
                 return path
-    for directory in (f"/lib/{arch.triplet}", f"/usr/lib/{arch.triplet}", *_DIRECTORIES):
+    for directory in (f"/lib/{arch.triplet}", f"/usr/lib/{arch.triplet}", *arch.directories):
         try:
             names = sorted(os.listdir(prefix + directory), reverse=True)
         except OSError:

@@ -261,7 +261,7 @@ def _slots(
         if not symbols:
             continue
         try:
-            (value,) = struct.unpack("<Q", read(memory, 8, bias + place))
+            (value,) = struct.unpack("<Q" if elf.word == 8 else "<I", read(memory, elf.word, bias + place))
         except (OSError, struct.error):
             continue
         yield from ((each, value - to) for each in symbols if value - to != each)

@@ -10,7 +10,7 @@ import re
 from contextlib import closing, suppress
 
 from tracer.errors import TracerError
-from tracer.kinds.arch import EM_X86_64
+from tracer.kinds.arch import EM_X86
 from tracer.resolve.elf.debug_file import find_debug_file
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols
@@ -31,7 +31,7 @@ def unused(path: str, address: int) -> bool:
     """Whether the file's code calls the function that begins there, and never reads the result."""
     with suppress(TracerError), closing(Elf(path)) as elf:
         code = Code(elf, Symbols(elf, find_debug_file))
-        calls = _calls(code, address) if elf.machine == EM_X86_64 else None
+        calls = _calls(code, address) if elf.machine in EM_X86 else None
         return bool(calls) and not any(_is_read(code, each) for each in calls or ())
     return False
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import NamedTuple
 from tracer.errors import TracerError
-from tracer.kinds.arch import EM_AARCH64, EM_X86_64
+from tracer.kinds.arch import EM_386, EM_AARCH64, EM_X86_64
 
 if TYPE_CHECKING:
     from capstone import Cs
@@ -57,7 +57,7 @@ class Instruction(NamedTuple):
         return not (self.returns or self.mnemonic in _ENDS)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=3)
 def _engine(machine: int) -> Cs:
     try:
         import capstone
@@ -68,9 +68,11 @@ def _engine(machine: int) -> Cs:
         ) from None
     if machine == EM_X86_64:
         return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    if machine == EM_386:
+        return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_32)
     if machine == EM_AARCH64:
         return capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
-    raise TracerError(f"code of ELF machine {machine} cannot be checked: only x86-64 and aarch64 are known")
+    raise TracerError(f"code of ELF machine {machine} cannot be checked: only x86-64, i386 and aarch64 are known")
 
 
 def decode(code: bytes, address: int, machine: int) -> tuple[Instruction, ...]:

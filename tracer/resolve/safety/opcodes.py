@@ -10,17 +10,15 @@ ends by SIGTRAP. Seen on 6.1 and 6.18. Opcodes that the kernel refuses there (60
 
 from __future__ import annotations
 
-from tracer.kinds.arch import EM_AARCH64, EM_X86_64
+from tracer.kinds.arch import EM_386, EM_AARCH64, EM_X86_64
 
 # Intel SDM, NOP: the recommended forms; all that gas and sys/sdt.h have been seen to write.
-NOPS = {
-    EM_X86_64: (
-        b"\x90", b"\x66\x90", b"\x0f\x1f\x00", b"\x0f\x1f\x40\x00", b"\x0f\x1f\x44\x00\x00",
-        b"\x66\x0f\x1f\x44\x00\x00", b"\x0f\x1f\x80\x00\x00\x00\x00", b"\x0f\x1f\x84\x00\x00\x00\x00\x00",
-        b"\x66\x0f\x1f\x84\x00\x00\x00\x00\x00",
-    ),
-    EM_AARCH64: (b"\x1f\x20\x03\xd5",),
-}  # fmt: skip
+_X86_NOPS = (
+    b"\x90", b"\x66\x90", b"\x0f\x1f\x00", b"\x0f\x1f\x40\x00", b"\x0f\x1f\x44\x00\x00",
+    b"\x66\x0f\x1f\x44\x00\x00", b"\x0f\x1f\x80\x00\x00\x00\x00", b"\x0f\x1f\x84\x00\x00\x00\x00\x00",
+    b"\x66\x0f\x1f\x84\x00\x00\x00\x00\x00",
+)  # fmt: skip
+NOPS = {EM_X86_64: _X86_NOPS, EM_386: _X86_NOPS, EM_AARCH64: (b"\x1f\x20\x03\xd5",)}
 FIVE_BYTE_NOPS = (b"\x0f\x1f\x44\x00\x00", b"\x66\x0f\x1f\x40\x00")
 NOP10 = b"\x66\x2e\x0f\x1f\x84" + bytes(5)
 
@@ -33,8 +31,10 @@ _REX_B = 0x01
 SUSPECT = _SEGMENT_OR_SIZE.union(_BYTES_BEFORE_OPCODE, range(0x40, 0x50))
 """The first bytes of which one is there in all of them."""
 
-DOUBTFUL = {EM_X86_64: SUSPECT.union(b"\xcc\xcd"), EM_AARCH64: frozenset(b"\xd4")}
-"""The bytes that decide whether an instruction has to be looked at closer, on x86-64 the first and on aarch64 the
+DOUBTFUL = {
+    EM_X86_64: SUSPECT.union(b"\xcc\xcd"), EM_386: SUSPECT.union(b"\xcc\xcd"), EM_AARCH64: frozenset(b"\xd4")
+}  # fmt: skip
+"""The bytes that decide whether an instruction has to be looked at closer, on x86 the first and on aarch64 the
 fourth: without any of these it is neither a breakpoint nor misdecoded.
 """
 
@@ -49,14 +49,16 @@ def is_breakpoint(code: bytes, machine: int) -> bool:
     return code[:1] == b"\xcc" or code[:2] == b"\xcd\x03"
 
 
-def is_misdecoded(code: bytes) -> bool:
-    """Whether the x86-64 instruction at the beginning of `code` would not be executed as it is under a probe."""
+def is_misdecoded(code: bytes, machine: int = EM_X86_64) -> bool:
+    """Whether the x86 instruction at the beginning of `code` would not be executed as it is under a probe."""
     at = 0
     while at < len(code) and code[at] in _SEGMENT_OR_SIZE:
         at += 1
     if at >= len(code):
         return False
     first = code[at]
+    if machine == EM_386 and (first & 0xF0 == 0x40 or code[at + 1 : at + 2] < b"\xc0"):
+        return False  # no prefixes there: inc and dec, or les, lds and bound with an address in memory
     if first & 0xF0 == 0x40:  # REX; with B it makes nop an exchange of r8
         return bool(first & _REX_B) and code[at + 1 : at + 2] == bytes([_NOP])
     opcode = at + _BYTES_BEFORE_OPCODE.get(first, len(code))

@@ -17,7 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from tracer.kinds.arch import EM_AARCH64, EM_X86_64
+from tracer.kinds.arch import EM_AARCH64, EM_X86, EM_X86_64
 from tracer.resolve.elf.structures import PF_X, ElfError
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.safety.code import Code, Range
@@ -52,7 +52,7 @@ def offset_of_code(code: Code, address: int, what: str) -> int:
     content = elf.memory(address, LONGEST, what) or b""
     if is_breakpoint(content, elf.machine):
         raise elf.error(f"{what} at {address:#x} is already a breakpoint in the file itself")
-    if elf.machine == EM_X86_64 and is_misdecoded(content):
+    if elf.machine in EM_X86 and is_misdecoded(content, elf.machine):
         message = (
             f"{what} at {address:#x} begins with an instruction ({content[:6].hex(' ')} …) that Linux misreads"
             " when it is probed, so the program would go wrong"
@@ -81,10 +81,10 @@ def function_starts(code: Code, functions: Sequence[Function]) -> list[int | Elf
     of their addresses one read serves all that lie in a megabyte.
     """
     elf = code.elf
-    x86 = elf.machine == EM_X86_64
+    x86 = elf.machine in EM_X86
     looked_at = 0 if x86 else 3
     restartable = bool(code.sequences)
-    doubtful = bytes(byte in DOUBTFUL[EM_X86_64 if x86 else EM_AARCH64] for byte in range(256))
+    doubtful = bytes(byte in DOUBTFUL[elf.machine if x86 else EM_AARCH64] for byte in range(256))
     offsets: list[int | ElfError] = []
     # The window of code that was read: where it begins, and the last place that has enough behind it.
     begin, last, shift, content = 0, -1, 0, b""
@@ -100,7 +100,8 @@ def function_starts(code: Code, functions: Sequence[Function]) -> list[int | Elf
         if begin <= address <= last and size and (x86 or not address % 4):
             at = address - begin
             plain = not doubtful[content[at + looked_at]]
-            plain = plain or (content[at] in SUSPECT and x86 and not is_misdecoded(content[at : at + LONGEST]))
+            if not plain and x86 and content[at] in SUSPECT:
+                plain = not is_misdecoded(content[at : at + LONGEST], elf.machine)
             if plain and not (restartable and code.restartable(address)):
                 offsets.append(address + shift)
                 continue

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
-from tracer.kinds.arch import EM_X86_64, X86_64
+from tracer.kinds.arch import EM_X86, EM_X86_64, X86_64
 from tracer.resolve.elf.relocations import relocations
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.safety.code import Code
@@ -23,6 +23,9 @@ _MOST_FUNCTIONS, _MOST_BYTES = 16, 16 << 10
 _CALLS = re.compile(
     rb"[\xe8\xe9]|\x0f[\x80-\x8f]|\xff[\x10-\x17\x50-\x57\x90-\x97\xd0-\xd7\x20-\x27\x60-\x67\xa0-\xa7\xe0-\xe7]"
 )
+_THROUGH_SLOT_32 = re.compile(rb"(?:\xf3\x0f\x1e\xfb)?\xff[\x25\xa3]")
+_RELATIVE_TO_TABLE = 0xA3  # to ebx, which holds the address of the global offset table
+_PLTGOT = 3
 _THROUGH_SLOT = re.compile(rb"(?:\xf3\x0f\x1e\xfa)?\xf2?\xff\x25")
 
 
@@ -36,7 +39,7 @@ class Recursion:
         """Whether it can: True where it calls itself, directly or through other functions of the file; False where it
         cannot; None where that is not known. `alone`: its callees are not read.
         """
-        if self._code.elf.machine != EM_X86_64:
+        if self._code.elf.machine not in EM_X86:
             return None
         known = {function.address}
         todo = [function]
@@ -64,7 +67,7 @@ class Recursion:
         """The function of this file that a call of an address enters, by its symbol, through the linkage table, or by
         the unwind tables; None elsewhere, and for other processors.
         """
-        if self._code.elf.machine != EM_X86_64:
+        if self._code.elf.machine not in EM_X86:
             return None
         found = self.begins_at(address)
         if found is not None:
@@ -80,10 +83,15 @@ class Recursion:
         if found is not None and found.address == address:
             return found
         code = self._code.elf.memory(address, 16, "a call's target") if self._code.executable(address) else None
-        stub = _THROUGH_SLOT.match(code) if code else None
+        wide = self._code.elf.machine == EM_X86_64
+        stub = (_THROUGH_SLOT if wide else _THROUGH_SLOT_32).match(code) if code else None
         if stub is None or code is None:
             return None
-        slot = address + stub.end() + 4 + int.from_bytes(code[stub.end() : stub.end() + 4], "little", signed=True)
+        slot = int.from_bytes(code[stub.end() : stub.end() + 4], "little", signed=True)
+        if wide:
+            slot += address + stub.end() + 4
+        elif code[stub.end() - 1] == _RELATIVE_TO_TABLE:
+            slot += dict(self._code.elf.dynamic).get(_PLTGOT, 0)
         return self._own.get(slot)
 
     @cached_property

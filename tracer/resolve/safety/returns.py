@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from tracer.dataclass import dataclass, replace
-from tracer.kinds.arch import EM_X86_64
+from tracer.kinds.arch import EM_X86, EM_X86_64
 from tracer.kinds.site import TailPlace
 from tracer.resolve.elf.plt import in_plt
 from tracer.resolve.elf.structures import PF_W, ElfError
@@ -112,7 +112,8 @@ def plan_return(
             return probe
         reason = found
         # Where stacks move, or wait while others run, neither the thread nor the stack pointer tells which call it was.
-        if called is not None and not unwinding.go and unwinding.switched in (None, FILTERED):
+        wide = code.elf.machine == EM_X86_64  # what a followed call leaves on the stack has 64 bits
+        if called is not None and wide and not unwinding.go and unwinding.switched in (None, FILTERED):
             try:
                 return _behind_tail_calls(code, unwinding, function, called)
             except _NoProof as found:
@@ -290,6 +291,7 @@ def _is_filler(instruction: Instruction) -> bool:
 # --- switches ------------------------------------------------------------------------------------------------------
 
 _TABLE_ADDRESS = re.compile(r"(\w+), \[rip ([+-]) (0x[0-9a-f]+|\d)\]")
+_ABSOLUTE_TABLE_32 = re.compile(r"dword ptr \[\w+\*4 \+ (0x[0-9a-f]+)\]")
 _ABSOLUTE_TABLE = re.compile(r"qword ptr \[\w+\*8 \+ (0x[0-9a-f]+)\]")
 _KEEPS_FLAGS = re.compile(r"v?mov|lea$|nop$|cdqe$")
 _BOUND = re.compile(r".*, (0x[0-9a-f]+|\d)")
@@ -299,7 +301,8 @@ def _switch_targets(code: Code, instructions: Sequence[Instruction], index: int)
     """The targets of the indirect jump, if it is a compiler's switch; otherwise there is no proof."""
     jump = instructions[index]
     unknown = _NoProof(f"the indirect jump at {jump.address:#x} may leave it")
-    if code.elf.machine != EM_X86_64:
+    wide = code.elf.machine == EM_X86_64
+    if code.elf.machine not in EM_X86:
         raise unknown
     before = instructions[max(0, index - _LOOK_BACK) : index]
     count = _bound(before)
@@ -307,9 +310,9 @@ def _switch_targets(code: Code, instructions: Sequence[Instruction], index: int)
         raise _NoProof(f"only a pointer tells where the jump at {jump.address:#x} goes")
     if count is None or count > MAX_TABLE:
         raise unknown
-    absolute = _ABSOLUTE_TABLE.fullmatch(jump.operands)
+    absolute = (_ABSOLUTE_TABLE if wide else _ABSOLUTE_TABLE_32).fullmatch(jump.operands)
     if absolute is not None:
-        return _entries(code, int(absolute[1], 16), count, "<Q", 0, unknown)
+        return _entries(code, int(absolute[1], 16), count, "<Q" if wide else "<I", 0, unknown)
     # lea table(%rip), %t; movslq (%t,%i,4), %r; add %t, %r; jmp *%r
     tables = set()
     for each in before[-8:]:

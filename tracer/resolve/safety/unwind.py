@@ -45,7 +45,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from tracer.kinds.arch import EM_X86_64
+from tracer.kinds.arch import EM_X86, EM_X86_64
 from tracer.resolve.elf.structures import ET_EXEC, PT_INTERP
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import is_cold
@@ -261,17 +261,17 @@ class Unwinding:
         return known
 
     def _look_for_pointers(self, of: Range) -> bool:
-        if self._elf.machine != EM_X86_64:
+        if self._elf.machine not in EM_X86:
             return any(each.calls and each.mnemonic != "bl" for each in self._code.instructions(of))
         self._code.spend(of.end - of.start)
         content = self._elf.memory(of.start, of.end - of.start, "the function's code") or b""
         for found in _INDIRECT_CALL.finditer(content):
             if found[0][1] != 0x15:
                 return True
-            # `call *slot(%rip)`: an import, if the slot is in the global offset table.
+            # `call *slot(%rip)`, or `call *slot` on i386: an import, if the slot is in the global offset table.
             at = found.start()
             displacement = int.from_bytes(content[at + 2 : at + 6], "little", signed=True)
-            slot = of.start + at + 6 + displacement
+            slot = of.start + at + 6 + displacement if self._elf.machine == EM_X86_64 else displacement
             if not any(each.holds(slot) for each in self._offset_tables):
                 return True
         return False

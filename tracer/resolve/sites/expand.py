@@ -229,6 +229,8 @@ def sites_of(
         before = len(left_out)
         try:
             of_file = find(point, _Searched(binary, limit.less(len(sites)), left_out, target.pictures, files.all))
+            if binary.arch.word != 8:
+                of_file = [replace(site, word=binary.arch.word) for site in of_file]
         except NothingThere as error:
             failures.append(error)
             if not file.sure:
@@ -323,7 +325,7 @@ class _Files:
             binary.switching = switching
             binary.reproducible = False
         here = native()
-        if here is not None and binary.elf.machine != here.machine:
+        if here is not None and binary.elf.machine != here.machine and not binary.arch.runs_on(here):
             raise binary.elf.error(f"made for {machine_name(binary.elf.machine)}, but this machine is {here.name}")
         if not file.sure:
             binary.elf.sections, binary.elf.segments  # noqa: B018 (damaged headers show when they are read)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
 from tracer.errors import TracerError, printable
+from tracer.kinds.arch import I386
 from tracer.kinds.model import AttachPoint
 from tracer.kinds.registry import is_return
 from tracer.kinds.site import ArgSpec, FileSite, Mem, NothingThere, SiteLimit, TailPlace, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.structures import ElfError
-from tracer.resolve.elf.symbol_table import Function
+from tracer.resolve.elf.symbol_table import STB_LOCAL, Function
 from tracer.resolve.files.paths import is_pattern, matcher
 from tracer.resolve.functions.lookup import find_functions, function_text, is_demangled, not_found
 from tracer.resolve.safety.code import Range
@@ -177,7 +178,7 @@ def _behind_stack_checks(binary: Binary, functions: Sequence[Function], sites: l
 def _entries(binary: Binary, functions: Sequence[Function], offsets: Sequence[int]) -> list[FileSite]:
     """The site at the start of each function, and the file offsets of these."""
     names = [each[0] for each in functions]
-    return list(
+    entries = list(
         map(
             FileSite,
             repeat("uprobe"),
@@ -191,6 +192,24 @@ def _entries(binary: Binary, functions: Sequence[Function], offsets: Sequence[in
             offsets,
         )
     )
+    if binary.arch is not I386:
+        return entries
+    return [
+        replace(site, args=_at_entry(binary, each, few=len(functions) <= _FEW))
+        for site, each in zip(entries, functions, strict=True)
+    ]
+
+
+def _at_entry(binary: Binary, function: Function, few: bool = True) -> tuple[ArgSpec, ...]:
+    """The arguments at a function's first instruction. Of `few` i386 functions debug information is asked, which tells
+    what the compiler passes in registers.
+    """
+    local = function.binding == STB_LOCAL
+    if binary.arch is not I386 or not (few or local):
+        return binary.function_args(function.name)
+    from tracer.resolve.functions.entry_words import entry_words
+
+    return entry_words(binary, function.name, function.address, local)
 
 
 def _each_inside(
@@ -268,6 +287,9 @@ def _at_address(point: AttachPoint, binary: Binary, address: int, text: str, lef
 def site_inside(binary: Binary, around: Range, address: int, probe: str) -> FileSite:
     """The site at an instruction of a function that may be probed."""
     args = binary.function_args(around.name)
+    if binary.arch is I386 and address == around.start:
+        own = binary.symbols.at(address)
+        args = _at_entry(binary, own) if own is not None else args
     return FileSite(
         kind="uprobe",
         path=binary.path,

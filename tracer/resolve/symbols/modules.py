@@ -120,7 +120,7 @@ class Modules:
     def __init__(self) -> None:
         self._open: dict[File, Module | None] = {}
         self._closed: dict[File, object] = {}
-        self._vdso: list[Module | None] = []
+        self._vdso: dict[bool, Module | None] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -158,21 +158,24 @@ class Modules:
             if len(self._closed) > _MOST_CLOSED:
                 del self._closed[next(iter(self._closed))]
 
-    def vdso(self) -> Module | None:
-        """The image that the kernel maps into every process (the vDSO), read from tracer's own memory."""
-        if not self._vdso:
-            self._vdso.append(_own_vdso())
-        return self._vdso[0]
+    def vdso(self, pid: int, mapping: Mapping) -> Module | None:
+        """The image that the kernel maps into every process (the vDSO), read from tracer's own memory. That of a 32-bit
+        process is another, which is read from the first that is asked for.
+        """
+        narrow = mapping.end <= 1 << 32
+        if self._vdso.get(narrow) is None:
+            own = (each for each in mappings(os.getpid()) if each.path == "[vdso]")
+            self._vdso[narrow] = _image(pid, mapping) if narrow else _image(os.getpid(), next(own, None))
+        return self._vdso[narrow]
 
 
-def _own_vdso() -> Module | None:
-    own = next((each for each in mappings(os.getpid()) if each.path == "[vdso]"), None)
-    if own is None:
+def _image(pid: int, mapping: Mapping | None) -> Module | None:
+    if mapping is None:
         return None
     try:
-        with open("/proc/self/mem", "rb", buffering=0) as memory:
-            memory.seek(own.start)
-            return Module(Elf("[vdso]", memory.read(own.end - own.start)))
+        with open(f"{directory(pid)}/mem", "rb", buffering=0) as memory:
+            memory.seek(mapping.start)
+            return Module(Elf("[vdso]", memory.read(mapping.end - mapping.start)))
     except (OSError, TracerError):
         return None
 

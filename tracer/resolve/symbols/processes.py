@@ -50,6 +50,8 @@ class Image:
     after: Known = field(default_factory=dict)
     states: dict[tuple[int, ...], int] = field(default_factory=dict)
     firsts: dict[int, int] = field(default_factory=dict)
+    narrow: bool | None = None
+    """Whether its programs are of 32 bits; None where no file has been asked yet."""
 
     def hold(self, mappings: tuple[Mapping, ...]) -> None:
         """Notes that it holds these: what was found out need not be right any more."""
@@ -194,8 +196,7 @@ class Processes:
         else:
             process.images[0].hold(now)
         self.fresh.add(pid)
-        if mapping.file is not None:
-            self.modules.of(pid, mapping)
+        self._open(pid, mapping)
 
     def executed(self, pid: int, at: int = 0) -> None:
         """The process runs another program from then on; what it had mapped still names older addresses."""
@@ -253,12 +254,23 @@ class Processes:
             mapping = _find(self._known.get(pid, process).images, address, state)
         return mapping
 
+    def is_narrow(self, pid: int, image: Image) -> bool:
+        """Whether an image is of a 32-bit program."""
+        if image.narrow is None:
+            files = (each for each in image.mappings if each.file is not None)
+            modules = filter(None, (self.modules.of(pid, each) for each in files))
+            module = next(modules, None)
+            if module is None:
+                return False
+            image.narrow = module.elf.word == 4
+        return image.narrow
+
     def place(self, pid: int, mapping: Mapping, address: int) -> tuple[Module, int] | None:
         """The file of an address and the offset in it; None where it lies in no file."""
         if mapping.file is not None:
             module, offset = self.modules.of(pid, mapping), address - mapping.start + mapping.offset
         elif mapping.path == "[vdso]":
-            module, offset = self.modules.vdso(), address - mapping.start
+            module, offset = self.modules.vdso(pid, mapping), address - mapping.start
         else:
             return None
         return None if module is None else (module, offset)
@@ -286,8 +298,15 @@ class Processes:
             process.begin(process.moments[-1] if process.moments else 0, every)
         self.fresh.add(pid)
         for each in every:
-            if each.file is not None and each.file not in self.modules:
-                self.modules.of(pid, each)
+            self._open(pid, each)
+
+    def _open(self, pid: int, mapping: Mapping) -> None:
+        """Opens what is mapped while it is there."""
+        if mapping.file is not None:
+            if mapping.file not in self.modules:
+                self.modules.of(pid, mapping)
+        elif mapping.path == "[vdso]" and mapping.end <= 1 << 32:
+            self.modules.vdso(pid, mapping)  # of a 32-bit process: nobody else may have it
 
 
 def space_of(pid: int, state: int) -> int:

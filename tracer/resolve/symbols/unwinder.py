@@ -7,15 +7,16 @@ from collections.abc import Callable, Sequence
 
 from tracer.lang.types import Stack
 from tracer.resolve.symbols.processes import Image, Process, Processes, space_of
-from tracer.resolve.unwind.registers import Registers
-from tracer.resolve.unwind.walker import ENTRY, LAST, NOTHING, POINTER, Short, Step, step_of, walk
+from tracer.resolve.unwind.registers import I386, Registers
+from tracer.resolve.unwind.walker import BROKEN, ENTRY, LAST, NOTHING, POINTER, Short, Step, step_of, walk
 
 UNKNOWN = "the process ended before its memory map was read"
 
 _MOST_STEPS = 1 << 16
 """Of one process."""
 
-_NOTHING, _ENTRY, _POINTER, _LAST = Step(NOTHING), Step(ENTRY), Step(POINTER), Step(LAST)
+_LOW = (1 << 32) - 1
+_NOTHING, _ENTRY, _POINTER, _LAST, _BROKEN = map(Step, (NOTHING, ENTRY, POINTER, LAST, BROKEN))
 
 
 class Unwinder:
@@ -64,6 +65,10 @@ class Unwinder:
             return Stack(pid, (registers[self._registers.numbers.index(self._registers.ip)] or 0,))
         image = process.image(at)
         exactly, after = image.here, image.after
+        own = self._registers
+        if own.word == 8 and processes.is_narrow(pid, image):
+            own, stack, met = I386, stack.cast("B").cast("I"), None
+            registers = [None if each is None else each & _LOW for each in registers]
         if process.images and image is not process.images[0]:
             met = None
 
@@ -73,12 +78,12 @@ class Unwinder:
             if step is None:
                 if len(steps) >= _MOST_STEPS:
                     steps.clear()
-                step = steps[address] = self._look_up(processes, pid, process, image, address, exact)
+                step = steps[address] = self._look_up(own, processes, pid, process, image, address, exact)
             if met is not None:
                 met.append((address, exact, step))
             return step
 
-        addresses, ending = walk(registers, stack, self._registers, find, most, here)
+        addresses, ending = walk(registers, stack, own, find, most, here)
         self.endings[ending] += 1
         if isinstance(ending, Short):
             self.wanted = max(self.wanted, ending.wanted)
@@ -86,7 +91,7 @@ class Unwinder:
         return Stack(space_of(pid, process.oldest(image, addresses)), addresses)
 
     def _look_up(
-        self, processes: Processes, pid: int, process: Process, image: Image, address: int, exact: bool
+        self, own: Registers, processes: Processes, pid: int, process: Process, image: Image, address: int, exact: bool
     ) -> Step:
         # A call at a function's very end returns to what follows it.
         met, address = address, address if exact else address - 1
@@ -98,22 +103,24 @@ class Unwinder:
                 process.see(each, mapping, image.state)
         place = processes.place(pid, mapping, address)
         if place is None:
-            return _POINTER
+            return _BROKEN if mapping.path == "[vdso]" else _POINTER
         module, offset = place
         rule = module.rule(offset)
-        if rule is not None and exact and self._registers.link is None and module.returns(offset):
+        if rule is not None and exact and own.link is None and module.returns(offset):
             # Its registers are the caller's again. The tables need not say so: of what was popped they may still say
             # where it lay, below the stack pointer.
             return _ENTRY
         if rule is not None:
-            return step_of(rule, self._registers)
+            return step_of(rule, own)
         if not exact and module.begins(offset + 1):
             return _LAST  # no call leads back to where a function begins: makecontext(3) has put it below a coroutine
         name = module.name(offset) if exact else None
         if name is not None and name[1] == 0:
             return _ENTRY
-        if self._registers.link is not None:
+        if own.link is not None:
             return _POINTER
+        if own is I386:
+            return _BROKEN  # the frame pointer may be the caller's
         from tracer.resolve.symbols.untabled import step_in  # most programs have no such code
 
         return step_in(module, offset, exact)

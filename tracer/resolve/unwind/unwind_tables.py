@@ -48,21 +48,23 @@ class Tables:
 
     @cached_property
     def _debug_frames(self) -> DebugFrames:
-        found = DebugFrames(_section(self._elf))
+        found = DebugFrames(_section(self._elf), self._elf.word)
         if found or self._elf.section(".eh_frame") is not None:
             return found
         other = self._find_debug(self._elf)
         if other is None:
             return found
         with other:
-            return DebugFrames(_section(other))
+            return DebugFrames(_section(other), self._elf.word)
 
 
 class DebugFrames:
     """The entries of `.debug_frame`, whose addresses stand in it as they are."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, word: int) -> None:
+        """`word`: the bytes of an address."""
         self._data = data
+        self._word = word
         self._commons: dict[int, Common] = {}
         self._found: list[tuple[int, int, int, int, int]] = []
         try:
@@ -76,15 +78,15 @@ class DebugFrames:
         return bool(self._found)
 
     def _read(self) -> None:
-        at, data = 0, self._data
+        at, data, word = 0, self._data, self._word
         while at + 16 <= len(data):
             length, common = struct.unpack_from("<II", data, at)
             if length == 0xFFFFFFFF:
                 return
             end = at + 4 + length
-            if common != _CIE and length >= 20:
-                start, size = struct.unpack_from("<QQ", data, at + 8)
-                self._found.append((start, size, common, at + 24, end))
+            if common != _CIE and length >= 4 + 2 * word:
+                start, size = struct.unpack_from("<QQ" if word == 8 else "<II", data, at + 8)
+                self._found.append((start, size, common, at + 8 + 2 * word, end))
             at = end
 
     def end_before(self, address: int) -> int:
@@ -106,7 +108,7 @@ class DebugFrames:
                 length, identity, version = struct.unpack_from("<IIB", self._data, position)
                 if identity != _CIE:
                     return None
-                common = read_common(self._data, position + 9, position + 4 + length, version, 0)
+                common = read_common(self._data, position + 9, position + 4 + length, version, 0, self._word)
                 self._commons[position] = common
             if common.augmented:
                 size_, at = leb(self._data, at)

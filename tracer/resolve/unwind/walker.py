@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tracer.dataclass import dataclass
-from tracer.kinds.arch import RETURN_PROBE_PAGE
+from tracer.kinds.arch import RETURN_PROBE_PAGE, RETURN_PROBE_PAGE_32
 from tracer.resolve.unwind.expressions import NotUnderstood, evaluate
 from tracer.resolve.unwind.registers import Registers
 from tracer.resolve.unwind.rules import EXPRESSION, OFFSET, REGISTER, UNDEFINED, VALUE, VALUE_EXPRESSION, Rule
@@ -58,6 +58,7 @@ def step_of(rule: Rule, registers: Registers) -> Step:
     fp, sp, ip = saved.get(registers.fp), saved.get(registers.sp), saved.get(rule.return_register)
     plain = (
         registers.link is None
+        and registers.word == 8
         and not rule.signal
         and rule.expression is None
         and rule.register in (registers.sp, registers.fp)
@@ -100,12 +101,12 @@ def walk(
     sample: Sequence[int | None], stack: memoryview, registers: Registers, find: Find, most: int, here: bool = True
 ) -> tuple[tuple[int, ...], str]:
     """The addresses, innermost first and `most` at most, and how it ended. `sample` has the registers in perf's order,
-    None for those that are not known; `stack` is the copy from the stack pointer up, whole words. `here`: the thread is
-    at the first address, and no call returns there.
+    None for those that are not known; `stack` is the copy from the stack pointer up, words of the program. `here`:
+    the thread is at the first address, and no call returns there.
     """
     by_number = dict(zip(registers.numbers, sample, strict=True))
     found = None
-    if registers.link is None:
+    if registers.link is None and registers.word == 8:
         found = _walk_plain(by_number, stack, registers, find, most, here)
     addresses, ending = found or _Walk(by_number, stack, registers).run(find, most, here)
     # What is behind the last frame that was wanted is nobody's loss.
@@ -164,16 +165,17 @@ def _walk_plain(
         found.append(ip)
 
 
-def _no_code(ip: int) -> str:
-    return RETURN_PROBE if ip >> 12 == RETURN_PROBE_PAGE else NO_CODE
+def _no_code(ip: int, word: int = 8) -> str:
+    page = RETURN_PROBE_PAGE if word == 8 else RETURN_PROBE_PAGE_32
+    return RETURN_PROBE if ip >> 12 == page else NO_CODE
 
 
 _NEAR = 8 << 20
 """Bytes above the stack pointer that may well be the same stack: its usual size."""
 
 
-def _outside(place: int, size: int) -> str:
-    return Short(place) if size <= place < _NEAR and not place & 7 else ELSEWHERE
+def _outside(place: int, size: int, word: int = 8) -> str:
+    return Short(place) if size <= place < _NEAR and not place % word else ELSEWHERE
 
 
 class _Walk:
@@ -183,13 +185,15 @@ class _Walk:
         self.registers = registers
         self.values: list[int | None] = [sample.get(number) for number in range(registers.count)]
         self.stack = stack
+        self.word = registers.word
         self.low = sample[registers.sp] or 0
 
     def read(self, address: int) -> int:
-        place = (address & _ALL) - self.low
-        if place & 7 or not 0 <= place < 8 * len(self.stack):
-            raise _Outside(_outside(place, 8 * len(self.stack)))
-        word: int = self.stack[place >> 3]
+        place = (address & (1 << 8 * self.word) - 1) - self.low
+        size = self.word * len(self.stack)
+        if place % self.word or not 0 <= place < size:
+            raise _Outside(_outside(place, size, self.word))
+        word: int = self.stack[place // self.word]
         return word
 
     def run(self, find: Find, most: int, here: bool) -> tuple[tuple[int, ...], str]:
@@ -202,7 +206,7 @@ class _Walk:
                 return tuple(found), WHOLE
             if step.kind == NOTHING:
                 found.pop()
-                return tuple(found), _no_code(ip)
+                return tuple(found), _no_code(ip, self.word)
             if step.kind == BROKEN:
                 return tuple(found), NO_RULE
             before = self.values[self.registers.sp]
@@ -237,13 +241,13 @@ class _Walk:
             if registers.link is not None:
                 return values[registers.link]
             assert sp is not None
-            values[registers.sp] = sp + 8
+            values[registers.sp] = sp + self.word
             return self.read(sp)
-        if not fp or sp is None or fp < sp or fp & 7:
+        if not fp or sp is None or fp < sp or fp % self.word:
             return 0 if fp == 0 else None
         # Both processors keep the caller's frame pointer and then the return address where the frame pointer points.
-        values[registers.fp], values[registers.sp] = self.read(fp), fp + 16
-        return self.read(fp + 8)
+        values[registers.fp], values[registers.sp] = self.read(fp), fp + 2 * self.word
+        return self.read(fp + self.word)
 
     def _by_rule(self, rule: Rule) -> int | None:
         registers, old = self.registers, self.values

@@ -26,7 +26,7 @@ what was added to it (0x4, 0xe): see `Binary.was_dropped`.
 
 *Arguments are assembler text.* See `operands.py` for the grammar, `symbol_operands.py` for those that name variables.
 
-The note (name "stapsdt", type 3) has as its description three addresses of 8 bytes (nop, .stapsdt.base, semaphore) and
+The note (name "stapsdt", type 3) has as its description three addresses (nop, .stapsdt.base, semaphore) and
 three NUL-terminated strings: provider, name, arguments.
 
 Newer headers write a nop of five or ten bytes right behind the one that the note names: see `kernel.trials`.
@@ -42,7 +42,8 @@ from tracer.errors import printable
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.structures import PF_W, PF_X, SHF_EXECINSTR, SHT_NOBITS, notes
 
-_ADDRESSES = struct.Struct("<QQQ")
+_ADDRESSES = {8: struct.Struct("<QQQ"), 4: struct.Struct("<III")}
+"""By the bytes of an address."""
 _KEEP_NOTES = b"LLD", b"mold"
 """How the linkers name themselves."""
 
@@ -72,6 +73,7 @@ def read_notes(elf: Elf, damaged: list[str] | None = None) -> tuple[UsdtNote, ..
             raise elf.error(where)
         damaged.append(where)
 
+    addresses, most = _ADDRESSES[elf.word], (1 << 8 * elf.word) - 1
     base = elf.section(".stapsdt.base")
     found: dict[UsdtNote, None] = {}
     for section in elf.sections:
@@ -83,18 +85,18 @@ def read_notes(elf: Elf, damaged: list[str] | None = None) -> tuple[UsdtNote, ..
             end = note.end
             if note.name != b"stapsdt" or note.type != 3:
                 continue
-            parts = note.description[_ADDRESSES.size :].split(b"\0")
-            if len(note.description) < _ADDRESSES.size or len(parts) < 4:
+            parts = note.description[addresses.size :].split(b"\0")
+            if len(note.description) < addresses.size or len(parts) < 4:
                 bad(note.offset)
                 continue
-            address, noted_base, semaphore = _ADDRESSES.unpack_from(note.description)
+            address, noted_base, semaphore = addresses.unpack_from(note.description)
             moved = base.address - noted_base if base is not None and noted_base else 0
             provider, name, arguments = (printable(each.decode("utf-8", "backslashreplace")) for each in parts[:3])
             made = UsdtNote(
                 provider,
                 name,
-                address + moved & 0xFFFFFFFFFFFFFFFF if address else 0,
-                semaphore + moved & 0xFFFFFFFFFFFFFFFF if semaphore else 0,
+                address + moved & most if address else 0,
+                semaphore + moved & most if semaphore else 0,
                 arguments,
             )
             found[made] = None

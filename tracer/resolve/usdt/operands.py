@@ -18,7 +18,7 @@ import re
 from functools import lru_cache
 
 from tracer.dataclass import dataclass
-from tracer.kinds.arch import AARCH64, X86_64, X86_REGISTERS, Arch
+from tracer.kinds.arch import AARCH64, EM_X86, I386_REGISTERS, X86_64, X86_REGISTERS, Arch
 from tracer.kinds.site import ArgSpec, Const, Mem, Operand, Reg, Unreadable
 
 MAX_ARGUMENTS = 64
@@ -81,17 +81,17 @@ def parse(text: str, arch: Arch) -> tuple[NoteArgument, ...]:
     text = text.strip()
     if not text or text.startswith(":"):  # libbpf too reads a leading colon as "no arguments"
         return ()
-    pieces = (_SPLIT_X86 if arch is X86_64 else _SPLIT).split(text)
+    pieces = (_SPLIT_X86 if arch.machine in EM_X86 else _SPLIT).split(text)
     return tuple(_argument(piece.strip(), arch) for piece in pieces[:MAX_ARGUMENTS])
 
 
 def _argument(text: str, arch: Arch) -> NoteArgument:
     sized = _SIZED.fullmatch(text)
     if sized is None:
-        if arch is X86_64 and text[:1] == "%" and text[1:] in X86_REGISTERS:
-            name, width = X86_REGISTERS[text[1:]]
+        if arch.machine in EM_X86 and text[:1] == "%" and text[1:] in _registers(arch):
+            name, width = _registers(arch)[text[1:]]
             return NoteArgument(text, width, False, False, Reg(name))
-        return NoteArgument(text, 8, False, False, Unreadable(f"{text!r} has no size"))
+        return NoteArgument(text, arch.word, False, False, Unreadable(f"{text!r} has no size"))
     sign, digits, is_float, operand_text = sized.groups()
     size = int(digits) if len(digits) < 6 else 0
     argument_operand: Parsed
@@ -99,8 +99,10 @@ def _argument(text: str, arch: Arch) -> NoteArgument:
         argument_operand = Unreadable(f"it has {digits} bytes, not 1, 2, 4 or 8")
     elif is_float and size < 4:
         argument_operand = Unreadable(f"a floating-point number of {size} bytes is unknown")
-    elif arch is X86_64:
-        argument_operand = parse_x86(operand_text.strip())
+    elif arch.machine in EM_X86:
+        argument_operand = parse_x86(operand_text.strip(), arch)
+        if size > arch.word and isinstance(argument_operand, Reg):
+            argument_operand = Unreadable(f"it has {size} bytes, and {operand_text.strip()} only {arch.word}")
     elif arch is AARCH64:
         argument_operand = parse_aarch64(operand_text.strip())
     else:
@@ -123,14 +125,21 @@ def _constant(digits: str) -> Operand:
     return Const(value)
 
 
-# --- x86-64 --------------------------------------------------------------------------------
+# --- x86 --------------------------------------------------------------------------------
 
 _X86_MEMORY = re.compile(r"([^()]*)\(\s*(%\w+)?\s*(?:,\s*(%\w+)\s*(?:,\s*(\d+)\s*)?)?\)")
 _TERM = re.compile(rf"\s*([+-]?)\s*({_NUMBER}|[A-Za-z_.$][\w.$]*(?:@[\w]+)?)\s*")
+_THREAD_LOCAL = frozenset(
+    ("tpoff", "gottpoff", "tlsgd", "tlsld", "dtpoff", "ntpoff", "gotntpoff", "indntpoff", "tlsldm")
+)
 _LONGEST = 4096
 
 
-def parse_x86(text: str) -> Parsed:
+def _registers(arch: Arch) -> dict[str, tuple[str, int]]:
+    return X86_REGISTERS if arch is X86_64 else I386_REGISTERS
+
+
+def parse_x86(text: str, arch: Arch = X86_64) -> Parsed:
     """An operand in AT&T syntax."""
     if len(text) > _LONGEST:
         return Unreadable(f"the operand has {len(text)} characters")
@@ -139,7 +148,7 @@ def parse_x86(text: str) -> Parsed:
     if text.startswith(("%fs:", "%gs:")):
         return Unreadable("it is a thread-local variable, whose place differs from thread to thread")
     if text.startswith("%"):
-        return _x86_register(text)
+        return _x86_register(text, _registers(arch))
     memory = _X86_MEMORY.fullmatch(text)
     if memory is None:
         terms = _terms(text)
@@ -151,16 +160,16 @@ def parse_x86(text: str) -> Parsed:
         return _not_understood(text)
     names = []
     for register in (base, index):
-        if register is not None and X86_REGISTERS.get(register[1:], ("", 0))[1] != 8:
+        if register is not None and _registers(arch).get(register[1:], ("", 0))[1] != arch.word:
             return Unreadable(f"{register} cannot hold an address")
-        names.append(None if register is None else X86_REGISTERS[register[1:]][0])
+        names.append(None if register is None else _registers(arch)[register[1:]][0])
     return _x86_memory(text, terms, names[0], names[1], scale)
 
 
-def _x86_register(text: str) -> Parsed:
+def _x86_register(text: str, registers: dict[str, tuple[str, int]]) -> Parsed:
     name = text[1:]
-    if name in X86_REGISTERS:
-        return Reg(X86_REGISTERS[name][0])
+    if name in registers:
+        return Reg(registers[name][0])
     if name in ("ah", "bh", "ch", "dh"):
         return Unreadable(f"{text} is the second byte of a register")
     if re.fullmatch(r"[xyz]?mm\d+|st(\(\d\))?|k\d", name):
@@ -207,8 +216,12 @@ def _x86_memory(text: str, terms: tuple[str | None, int], base: str | None, inde
             return _not_understood(text)
         return Mem(base, addend, index, scale)
     name, _, relocation = symbol.partition("@")
-    if relocation.lower() in ("tpoff", "gottpoff", "tlsgd", "tlsld", "dtpoff"):
+    if relocation.lower() in _THREAD_LOCAL:
         return Unreadable(f"{name} is a thread-local variable, whose place differs from thread to thread")
+    if relocation == "GOTOFF" and base is not None and base != "ip":
+        return SymbolMemory(name, addend, True, None, index, scale)  # the base holds the address of the table
+    if relocation == "GOT" and base is not None and index is None and addend == 0:
+        return SymbolMemory(name, 0, True, got=True)
     if relocation == "GOTPCREL" and base == "ip" and index is None and addend == 0:
         return SymbolMemory(name, 0, True, got=True)
     if relocation:

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Collection
 from functools import cached_property
 
-from tracer.kinds.arch import X86_64
+from tracer.kinds.arch import ARCHES, X86_64
 from tracer.kinds.site import Const, Global, GlobalPointer, Mem, Operand, Unreadable
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.relocations import Relocation, relocations
@@ -25,8 +25,6 @@ from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.elf.variables import only_variable
 from tracer.resolve.usdt.operands import Parsed, SymbolAddress, SymbolMemory
 
-_KINDS = X86_64.relocations  # operands of aarch64 name no slots
-
 
 class SymbolOperands:
     """Looks up what the operands of one file's sites name."""
@@ -35,6 +33,7 @@ class SymbolOperands:
         """`accessed`: the addresses that the instructions of the function around a site read or write."""
         self._elf = elf
         self._symbols = symbols
+        self._kinds = ARCHES.get(elf.machine, X86_64).relocations  # operands of aarch64 name no slots
         self._accessed = accessed
         self._found: dict[str, tuple[Variable, ...]] = {}
 
@@ -124,7 +123,7 @@ class SymbolOperands:
         return {
             exported.name(each.symbol): each.address
             for each in self._relocations
-            if each.kind == _KINDS.glob_dat and each.addend == 0
+            if each.kind == self._kinds.glob_dat and each.addend == 0
         }
 
     @cached_property
@@ -134,13 +133,15 @@ class SymbolOperands:
         slots = {
             each.addend: each.address
             for each in self._relocations
-            if each.kind == _KINDS.relative and any(s.address <= each.address < s.address + s.size for s in got)
+            if each.kind == self._kinds.relative and any(s.address <= each.address < s.address + s.size for s in got)
         }
         if self._elf.type == ET_EXEC:  # filled by the linker, no relocation left
             for section in got:
                 content = self._elf.content(section)
-                for index, (value,) in enumerate(struct.iter_unpack("<Q", content[: len(content) // 8 * 8])):
+                word = self._elf.word
+                layout = "<Q" if word == 8 else "<I"
+                for index, (value,) in enumerate(struct.iter_unpack(layout, content[: len(content) // word * word])):
                     if value:
-                        slots.setdefault(value, section.address + 8 * index)
+                        slots.setdefault(value, section.address + word * index)
         return slots
 

@@ -51,7 +51,7 @@ def _cut(value: int, size: int, signed: bool) -> int:
 
 def _address(at: Mem, arch: Arch) -> str:
     def whole(name: str) -> str:
-        return register(name, 8, arch)
+        return register(name, arch.word, arch)
 
     parts = [whole(at.base)] if at.base is not None else []
     if at.index is not None:
@@ -63,5 +63,6 @@ def _address(at: Mem, arch: Arch) -> str:
 
 
 def _place(at: Global, arch: Arch) -> str:
-    index = "" if at.index is None else f"+{register(at.index, 8, arch)}" + (f"*{at.scale}" if at.scale != 1 else "")
-    return f"{at.address:#x}{index}"
+    if at.index is None:
+        return f"{at.address:#x}"
+    return f"{at.address:#x}+{register(at.index, arch.word, arch)}" + (f"*{at.scale}" if at.scale != 1 else "")

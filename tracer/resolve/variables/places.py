@@ -13,7 +13,7 @@ from contextlib import closing
 from functools import cached_property
 
 from tracer.dataclass import replace
-from tracer.kinds.arch import ARCHES
+from tracer.kinds.arch import ARCHES, EM_386
 from tracer.kinds.site import FileSite
 from tracer.lang.types import IntType, PointerType, Type, is_block, memory_size
 from tracer.lang.types.outside import Lines, Local, Parameter, Piece, Tree
@@ -34,6 +34,7 @@ from tracer.resolve.variables.frames import FrameAt, frame_offset
 from tracer.resolve.variables.scopes import Found, scopes_at, variables_in
 from tracer.resolve.variables.text import Text, line_of
 
+OF_32_BITS = "nothing here knows the places of variables in 32-bit programs"
 NO_FUNCTION = "no debug information tells of the function"
 _ADDRESS = "debug information gives an address of the stack for its value"
 _OF_OTHER = "nothing is said about the variables of"
@@ -46,6 +47,8 @@ def variables_at(path: str, entries: Entries, site: FileSite, key: str) -> tuple
     information tells of the place. `key` is the name by which types remember their file.
     """
     with closing(Elf(path)) as elf:
+        if elf.machine == EM_386:
+            return OF_32_BITS
         function = function_at(entries, site.address)
         return None if function is None else _Places(elf, entries, function, key).at(site)
 

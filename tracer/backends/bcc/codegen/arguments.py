@@ -55,12 +55,12 @@ def _argument(function: CFunction, index: int, name: Name) -> C:
         case Reg(name=place):
             return _extended(register(place), spec, word)
         case Mem():
-            return cast(word, _memory(function, _mem_address(spec.operand), spec, name))
+            return cast(word, _memory(function, _mem_address(spec.operand, spec.word), spec, name))
         case Global():
-            return cast(word, _memory(function, _global_address(spec.operand), spec, name))
+            return cast(word, _memory(function, _global_address(spec.operand, spec.word), spec, name))
         case GlobalPointer(slot=slot):
-            pointer = ArgSpec(spec.text, 8, False, slot)
-            return _extended(_memory(function, _global_address(slot), pointer, name), spec, word)
+            pointer = ArgSpec(spec.text, spec.word, False, slot, word=spec.word)
+            return _extended(_memory(function, _global_address(slot, spec.word), pointer, name), spec, word)
         case Unreadable():
             function.leave_unreadable()
             return literal(0, name.type)
@@ -72,7 +72,7 @@ def _extended(value: C, spec: ArgSpec, word: str) -> C:
     return cast(word, cast(c_type(IntType(8 * spec.size, spec.signed)), value))
 
 
-def _mem_address(operand: Mem) -> str:
+def _mem_address(operand: Mem, word: int) -> str:
     terms = []
     if operand.base is not None:
         terms.append(f"{register(operand.base)}")
@@ -80,11 +80,12 @@ def _mem_address(operand: Mem) -> str:
         terms.append(f"{register(operand.index)} * {operand.scale:d}")
     if operand.disp or not terms:
         terms.append(plain(operand.disp) if operand.disp < 0 else f"{operand.disp:d}")
-    return " + ".join(terms)
+    # What 32 bits hold of the sum is the address: an index below 0 has no ones above.
+    return " + ".join(terms) if word == 8 or operand.base == "sp" else f"(u32)({' + '.join(terms)})"
 
 
-def _global_address(operand: Global) -> str:
-    return _mem_address(Mem("ip", operand.site_delta, operand.index, operand.scale))
+def _global_address(operand: Global, word: int) -> str:
+    return _mem_address(Mem("ip", operand.site_delta, operand.index, operand.scale), word)
 
 
 def _memory(function: CFunction, address: str, spec: ArgSpec, name: Name) -> C:

@@ -107,6 +107,26 @@ def _check_result(context: Context, name: str, span: Span) -> bool:
     return True
 
 
+def result_in_two(context: Context, span: Span) -> typed.Expr | None:
+    """`retval` of 32-bit functions that return 64 bits; None of others."""
+    narrow = {site.probe: site for site in context.unit.places if site.word == 4}
+    if not narrow or context.types.outside is None or len(narrow) > _FEW:
+        return None
+    outside = context.types.outside()
+    wide = [name for name, site in narrow.items() if outside.is_in_two(site)]
+    other = next((site.probe for site in context.unit.places if site.probe not in wide), None)
+    if not wide:
+        return None
+    if other is not None:
+        what = f"the retval of {wide[0]} is in two registers, and that of {other} in one"
+        context.error(what, span, "write a clause for each of them")
+        return None
+    high = typed.Call(UINT64, span, "reg", (string(b"dx", span),))
+    above = typed.Binary(UINT64, span, "<<", high, typed.IntLit(UINT64, span, 32))
+    low = typed.Binary(UINT64, span, "&", typed.Retval(UINT64, span), typed.IntLit(UINT64, span, (1 << 32) - 1))
+    return typed.Binary(UINT64, span, "|", above, low)
+
+
 def _no_argument(context: Context, name: str, count: int, span: Span) -> None:
     unit = context.unit
     site = next(site for site in unit.reading("arguments") if len(site.args) == count)

@@ -19,9 +19,13 @@ _DEEP = 256
 
 
 def noted(context: Context, name: str, span: Span) -> None:
-    """Warns about a stack that will be empty or incomplete."""
+    """Warns about a stack that will be empty or incomplete; refuses one that cannot be walked."""
     if name == "dw_ustack":
         context.stable(name, name, span)
+    narrow = next((site for site in context.unit.places if site.word != 8), None)
+    if narrow is not None and context.config.stack_unwind == "fp":
+        what = f"frame pointers do not give the {name} of a 32-bit program: the kernel passes over a caller"
+        context.error(f"{what} ({narrow.path})", span, "leave out stack_unwind = fp")
     if not context.unit.reads("probe") and not context.unit.clause.uncalled:
         what = f"{name} is empty in {context.unit.place}, which runs in tracer itself"
         context.warn(what, span, f"a {named('probe')} has the stack of the program that hits it")

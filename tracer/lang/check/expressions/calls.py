@@ -67,6 +67,11 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
         stacks.noted(ctx, word, span)
     if not value.check(ctx, word, span):
         return None
+    if value.node is typed.Retval:
+        from tracer.lang.builtins.hit import probe
+
+        if (whole := probe.result_in_two(ctx, span)) is not None:
+            return whole
     type = value.type(ctx) if callable(value.type) else value.type
     return typed.Builtin(type, span, word) if value.node is None else value.node(type, span)
 

@@ -231,6 +231,11 @@ def _unpacked(pack: typed.Pack, at: int | None, type: Type, span: Span) -> typed
     return None
 
 
+def pointer_to(ctx: Context, type: Type) -> PointerType:
+    """The type of an address that lies in the memory of the clause's programs."""
+    return PointerType(8 * min([site.word for site in ctx.unit.places], default=8), target=type)
+
+
 def load(
     ctx: Context, type: Type, address: typed.Expr, offset: typed.Expr | int, span: Span
 ) -> typed.Expr | None:

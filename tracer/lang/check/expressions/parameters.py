@@ -12,7 +12,7 @@ from tracer.lang.check.expressions import memory, variables
 from tracer.lang.fold import cast, convert, fold
 from tracer.lang.scope.context import Context
 from tracer.lang.syntax import ast
-from tracer.lang.types import UINT64, IntType, PointerType, TupleType, Type, is_block, memory_size
+from tracer.lang.types import UINT64, IntType, TupleType, Type, is_block, memory_size
 from tracer.lang.types.combine import a_type
 from tracer.lang.types.outside import Parameter
 
@@ -120,22 +120,27 @@ def _value(ctx: Context, parameter: Parameter, span: Span, hint: str | None = No
         return None
     complete = ctx.types.complete(type)
     if parameter.reference and (complete is None or not (isinstance(complete, IntType) or is_block(complete))):
-        type = complete = PointerType(target=type)
+        type = complete = memory.pointer_to(ctx, type)
     elif parameter.reference:
-        pointer = _at_entry(ctx, parameter, PointerType(target=type), span)
+        pointer = _at_entry(ctx, parameter, memory.pointer_to(ctx, type), span)
         return pointer and memory.load(ctx, complete or type, pointer, 0, span)
     return _at_entry(ctx, parameter, complete or type, span)
 
 
 def _at_entry(ctx: Context, parameter: Parameter, type: Type, span: Span) -> typed.Expr | None:
     if parameter.indirect:
-        address = _at_entry(ctx, _address(parameter), PointerType(target=type), span)
+        address = _at_entry(ctx, _address(parameter), memory.pointer_to(ctx, type), span)
         return address and memory.load(ctx, type, address, 0, span)
     if parameter.stack is not None:
         return memory.load(ctx, type, typed.Arg(UINT64, span, STACK_POINTER), parameter.stack, span)
     if isinstance(type, IntType):
-        ((_, _, index, _),) = parameter.pieces
-        return cast(typed.Arg(UINT64, span, index), type)
+        first, *more = parameter.pieces
+        value: typed.Expr = typed.Arg(UINT64, span, first[2])
+        for offset, _, index, _ in more:  # two words of i386
+            above = typed.IntLit(UINT64, span, 8 * offset)
+            high = typed.Binary(UINT64, span, "<<", typed.Arg(UINT64, span, index), above)
+            value = typed.Binary(UINT64, span, "|", value, high)
+        return cast(value, type)
     if not is_block(type):
         ctx.error(f"args.{parameter.name} is {a_type(type)}, which cannot be read", span)
         return None

@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tracer.kinds.arch import ARCHES
+from tracer.kinds.arch import ARCHES, EM_386
 from tracer.kinds.site import FileSite
 from tracer.lang.types import IntType, PointerType, Type, memory_size
 from tracer.lang.types.outside import INSIDE, Parameter
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, ParameterPlace
-from tracer.resolve.dwarf.calls.passing import passing_of
+from tracer.resolve.dwarf.calls.i386 import Stated
+from tracer.resolve.dwarf.calls.languages import passing_of
 from tracer.resolve.dwarf.calls.stated_locations import convention_number, is_llvms, is_moved, register_of, stated
 from tracer.resolve.dwarf.functions import attribute, function_at, has, name_of, parameters_of
 from tracer.resolve.dwarf.units import constants as dw
@@ -82,11 +83,12 @@ def _parameters(
         if unknown:
             found.append(Parameter(name, text, reason=lost or unknown))
             continue
-        place = changes.place(own, place, type, lost)
+        if entries.elf.machine != EM_386:
+            place = changes.place(own, place, type, lost)
         target = _referred(kinds, type)
         found.append(Parameter(name, text, target or type, place.pieces, place.stack, place.indirect,
                                target is not None, place.reason))  # fmt: skip
-    return found
+    return changes.placed(found, [own for _, own in pairs]) if entries.elf.machine == EM_386 else found
 
 
 def _referred(kinds: Entry | None, type: Type) -> Type | None:
@@ -115,6 +117,11 @@ class _Changes:
         self._moved = is_moved(function, local or made_local, direct)
         self._local = local or self._moved
         self._llvms = is_llvms(function) and function.unit.version > 3  # before, not all places can be said
+        self._function = function
+
+    def placed(self, by_rule: Sequence[Parameter], own: Sequence[Entry]) -> list[Parameter]:
+        """The parameters of an i386 function, that have their places by the convention."""
+        return Stated(self._function, self._start, own, self._changed or self._local).placed(by_rule)
 
     def place(self, own: Entry, place: ParameterPlace, type: Type, lost: str) -> ParameterPlace:
         """The place of a parameter that has one by the convention, unless that is `lost`."""

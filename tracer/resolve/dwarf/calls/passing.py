@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from tracer.kinds.arch import X86_64, Arch
+from tracer.kinds.arch import Arch
 from tracer.lang.types import IntType, Type
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.arguments import Convention, GoConvention, ParameterPlace
@@ -84,14 +84,14 @@ class SystemVPassing(Passing):
 
     def returns(self, result: Entry) -> None:
         try:
-            addressed = _by_reference(result)
+            addressed = passed_by_reference(result)
             self.convention.hidden(_ADDRESS if addressed else shape_of(result), addressed)
         except types.UnknownType as error:
             self.convention.lost = _depends(error)
 
     def place(self, kinds: Entry | None, own: Entry, type: Type, unknown: str) -> ParameterPlace:
         convention = self.convention
-        if _by_reference(kinds):
+        if passed_by_reference(kinds):
             return convention.place(_ADDRESS, True)
         shape = shape_of(kinds)
         if self._clang and _is_clangs_own(shape, kinds, len(self.arch.args) - convention.integers):
@@ -134,15 +134,6 @@ class RustPassing(Passing):
         return place if place == foreign.place(type) or place.reason else ParameterPlace(reason=_EITHER)
 
 
-def passing_of(function: Entry, language: int, arch: Arch, file: str) -> Passing:
-    """The convention of a function's language."""
-    if language == dw.RUST:
-        return RustPassing(function, arch, file)
-    if language == dw.GO:
-        return GoPassing(function, arch, file)
-    return (SystemVPassing if arch is X86_64 else Passing)(function, arch, file)
-
-
 def _depends(error: types.UnknownType) -> str:
     return f"it depends on what is returned, and {error.message}"
 
@@ -154,7 +145,7 @@ def _is_clangs_own(shape: Shape, kinds: Entry | None, left: int) -> bool:
     return (left < 2 and not shape.made and shape.size == 16 and "integer" in shape.classes) or holds_nullptr(kinds)
 
 
-def _by_reference(entry: Entry | None, deep: int = 0) -> bool:
+def passed_by_reference(entry: Entry | None, deep: int = 0) -> bool:
     """Whether a C++ class must not be copied as bytes, so that its address is passed. Some compilers say so. Else the
     class has virtual functions, a destructor or a copy constructor of its own, or holds such a class.
     """
@@ -172,7 +163,7 @@ def _by_reference(entry: Entry | None, deep: int = 0) -> bool:
         if each.tag in (dw.MEMBER, dw.INHERITANCE):
             if each.text().startswith("_vptr") or dw.VIRTUALITY in each:
                 return True
-            if dw.EXTERNAL not in each and _by_reference(each.follow(dw.TYPE), deep + 1):
+            if dw.EXTERNAL not in each and passed_by_reference(each.follow(dw.TYPE), deep + 1):
                 return True
         elif each.tag == dw.SUBPROGRAM and each.text() in (name, f"~{name}"):
             is_copy, more = (False, False) if each.text() != name else _copies(each, found)

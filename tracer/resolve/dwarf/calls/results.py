@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tracer.kinds.arch import EM_386
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.stated_locations import is_llvms
 from tracer.resolve.dwarf.functions import attribute, function_at, has, origin
@@ -18,6 +19,7 @@ Unused = Callable[[int], bool]
 _IN_REGISTER = frozenset((dw.BASE_TYPE, dw.POINTER, dw.ENUMERATION)) | dw.REFERENCES
 
 NO_VALUE = "it returns no value"
+IN_FLOATS = "it is in a floating-point register, which no probe can read"
 UNUSED = "no caller uses its result, so the compiler has left it out"
 
 
@@ -28,8 +30,26 @@ def no_result(entries: Entries, address: int, unused: Unused) -> str:
         return ""
     if _is_void(function):
         return NO_VALUE
+    if entries.elf.machine == EM_386 and _is_real(function):
+        return IN_FLOATS
     start = start_of(function)
     return UNUSED if start is not None and _may_be_dropped(entries, function, start) and unused(start) else ""
+
+
+def is_in_two(entries: Entries, address: int) -> bool:
+    """Whether the i386 function whose code holds an address returns an integer in two registers, eax and edx."""
+    function = function_at(entries, address)
+    kind = None if function is None else types.plain(attribute(function, dw.TYPE))
+    return kind is not None and kind.tag in _IN_REGISTER and kind.number(dw.BYTE_SIZE, 0) == 8 and not _is_float(kind)
+
+
+def _is_real(function: Entry) -> bool:
+    kind = types.plain(attribute(function, dw.TYPE))
+    return kind is not None and kind.tag == dw.BASE_TYPE and _is_float(kind)
+
+
+def _is_float(kind: Entry) -> bool:
+    return kind.number(dw.ENCODING) == dw.FLOAT
 
 
 def _is_void(function: Entry) -> bool:

@@ -97,12 +97,13 @@ def shape_of(entry: Entry | None, deep: int = 0) -> Shape:
         case dw.BASE_TYPE:
             return _base(entry, size)
         case dw.POINTER | dw.REFERENCE | dw.RVALUE_REFERENCE | dw.UNSPECIFIED:  # the last is nullptr's
-            return _scalar(8, "integer")
+            return _scalar(entry.unit.address_size, "integer")
         case dw.ENUMERATION:
             return _scalar(size, "integer")
         case dw.POINTER_TO_MEMBER:
-            function = types.to_function(entry)
-            return Shape(16, 8, (Leaf(0, 16, "integer", 8),), True) if function else _scalar(8, "integer")
+            word = entry.unit.address_size
+            whole = Shape(2 * word, word, (Leaf(0, 2 * word, "integer", word),), True)
+            return whole if types.to_function(entry) else _scalar(word, "integer")
         case dw.ARRAY:
             return _array(entry, deep + 1)
         case dw.STRUCTURE | dw.CLASS | dw.UNION:

@@ -118,7 +118,7 @@ def decode(code: bytes, header: Header, wanted: dict[int, str]) -> Iterator[Sequ
                 kind, operand = code[at], at + 1
                 at += size
                 if kind == _SET_ADDRESS:
-                    (address,) = struct.unpack_from("<Q", code, operand)
+                    (address,) = struct.unpack_from("<I" if size == 5 else "<Q", code, operand)
                 if kind != _END_SEQUENCE:
                     continue
                 ended = True

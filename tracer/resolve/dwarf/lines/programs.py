@@ -31,7 +31,10 @@ from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.debug_entries import NONSENSE, entries_of
 from tracer.resolve.elf.file import Elf
 
-_BEGINNING = re.compile(rb"\0\x09\x02(.{8})", re.DOTALL)
+_BEGINNING = {
+    8: re.compile(rb"\0\x09\x02(.{8})", re.DOTALL), 4: re.compile(rb"\0\x05\x02(.{4})", re.DOTALL)
+}  # fmt: skip
+"""The setting of an address, by the bytes of one."""
 _TRIED = 8
 """Beginnings before an address that are looked at: bytes may look like one."""
 _MANY_REFERENCES = 256
@@ -104,7 +107,7 @@ class LinePrograms:
         found = [
             (int.from_bytes(mark[1], "little"), unit)
             for unit in units(self._lines)
-            for mark in _BEGINNING.finditer(self._lines, unit.code, unit.end)
+            for mark in _BEGINNING[self._elf.word].finditer(self._lines, unit.code, unit.end)
         ]
         found.sort(key=lambda each: each[0])
         return [address for address, _ in found], [unit for _, unit in found]

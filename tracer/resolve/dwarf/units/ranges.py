@@ -15,6 +15,9 @@ from tracer.resolve.dwarf.units import forms
 from tracer.resolve.dwarf.units.unit import Entry, Unit
 
 _MOST_RANGES = 1 << 16
+_ADDRESS = {8: struct.Struct("<Q"), 4: struct.Struct("<I")}
+_PAIRS = {8: struct.Struct("<QQ"), 4: struct.Struct("<II")}
+"""One address and two, by their bytes."""
 
 
 def start_of(entry: Entry) -> int | None:
@@ -65,10 +68,11 @@ def _ranges(entry: Entry) -> Iterator[tuple[int, int]]:
 def _old_list(unit: Unit, data: bytes, at: int, located: bool) -> Iterator[tuple[int, int, bytes]]:
     """A list of .debug_ranges, or of .debug_loc (`located`)."""
     base = _base(unit)
+    pair, last = _PAIRS[unit.address_size], (1 << 8 * unit.address_size) - 1
     for _ in range(_MOST_RANGES):
-        start, end = struct.unpack_from("<QQ", data, at)
-        at += 16
-        if start == 0xFFFF_FFFF_FFFF_FFFF:
+        start, end = pair.unpack_from(data, at)
+        at += pair.size
+        if start == last:
             base = end
             continue
         if not start and not end:
@@ -106,7 +110,7 @@ def _old_split_list(unit: Unit, data: bytes, at: int) -> Iterator[tuple[int, int
 def _list(unit: Unit, data: bytes, at: int, located: bool) -> Iterator[tuple[int, int, bytes]]:
     """A list of .debug_rnglists or .debug_loclists: the kinds have the same numbers but for two."""
     base = _base(unit)
-    indexed = unit.address
+    indexed, one, pair = unit.address, _ADDRESS[unit.address_size], _PAIRS[unit.address_size]
     for _ in range(_MOST_RANGES):
         kind = data[at]
         at += 1
@@ -131,15 +135,15 @@ def _list(unit: Unit, data: bytes, at: int, located: bool) -> Iterator[tuple[int
         elif kind == 5:
             end = 1 << 64
         elif kind == 6:
-            (base,) = struct.unpack_from("<Q", data, at)
-            at += 8
+            (base,) = one.unpack_from(data, at)
+            at += one.size
             continue
         elif kind == 7:
-            start, end = struct.unpack_from("<QQ", data, at)
-            at += 16
+            start, end = pair.unpack_from(data, at)
+            at += pair.size
         elif kind == 8:
-            (start,) = struct.unpack_from("<Q", data, at)
-            size, at = leb(data, at + 8)
+            (start,) = one.unpack_from(data, at)
+            size, at = leb(data, at + one.size)
             end = start + size
         else:
             return  # a view's number, or what is newer

@@ -71,6 +71,8 @@ class Python:
         except TracerError:
             return None
         shown = "an unknown version" if version is None else f"{version[0]}.{version[1]}"
+        if elf.word != 8:
+            return Refused(f"{path} (Python {shown})", "it is a 32-bit program")
         if isinstance(layout, str):
             return Refused(f"{path} (Python {shown})", layout)
         functions = (*symbols.named(_EVALUATE), *symbols.named(f"{_EVALUATE}.cold"))

@@ -1,0 +1,77 @@
+"""`arg0`, `arg1`, … of an i386 function: the words of its arguments, where its compiler has put them.
+
+The convention puts them on the stack. A function that only its own file calls, or that is marked for it, gets them in
+registers, and no symbol says so: debug information does (`dwarf.calls.i386`). Where it is missing, such a function has
+arguments that nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from tracer.dataclass import replace
+from tracer.errors import TracerError
+from tracer.kinds.site import REGISTER_ARGUMENT, REGISTERS_32, ArgSpec, FileSite, Mem, Reg, Unreadable
+from tracer.lang.types import memory_size
+from tracer.resolve.dwarf import types
+from tracer.resolve.dwarf.calls.parameters import parameters_at
+from tracer.resolve.dwarf.debug_info import asked
+from tracer.resolve.dwarf.functions import attribute, function_at
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units.entries import Entries
+
+if TYPE_CHECKING:
+    from tracer.resolve.binary import Binary
+
+_HIDDEN = "it is the address for what the function returns"
+_UNKNOWN = "only its own file calls the function, so it may be in a register; no debug information says which"
+_Word = tuple[str, str | int]
+"""`("reg", "ax")`, `("stack", 4)`, or `("no", reason)`."""
+
+
+def entry_words(binary: Binary, name: str, address: int, local: bool) -> tuple[ArgSpec, ...]:
+    """The words at a function's first instruction. `local`: its symbol says that only its own file calls it."""
+    plain = binary.function_args(name)
+    site = FileSite("uprobe", name, name, (), 0, binary.path, binary.identity, address, 0, word=4)
+    found: tuple[_Word, ...] | None = None
+    with suppress(TracerError):  # of damaged debug information
+        found = asked(binary.path, "words", address, lambda entries: _words(entries, site, len(plain)))
+    if found is None:
+        unknown = Unreadable(_UNKNOWN)
+        return tuple(replace(each, operand=unknown) for each in plain) if local else plain
+    return tuple(map(_spec, found)) or plain
+
+
+def _spec(word: _Word) -> ArgSpec:
+    kind, value = word
+    if kind == "stack":
+        return ArgSpec("", 4, False, Mem("sp", int(value)), word=4)
+    return ArgSpec("", 4, False, Reg(str(value)) if kind == "reg" else Unreadable(str(value)), word=4)
+
+
+def _words(entries: Entries, site: FileSite, most: int) -> tuple[_Word, ...] | None:
+    """() where they are where the convention has them; None where no debug information tells of the function."""
+    found = parameters_at(entries, site, "")
+    if not isinstance(found, tuple):
+        return None
+    if not any(each.pieces or each.reason for each in found):
+        return ()
+    function = function_at(entries, site.address)
+    result = None if function is None else types.plain(attribute(function, dw.TYPE))
+    words: list[_Word] = [("no", _HIDDEN)] if result is not None and result.tag in dw.RECORDS else []
+    for each in found:
+        if each.reason or each.type is None:
+            words.append(("no", each.reason))
+            continue
+        whole = 4 if each.indirect or each.reference else memory_size(each.type)
+        words += _of_registers(each.pieces) if each.pieces else [
+            ("stack", (each.stack or 0) + at) for at in range(0, whole, 4)
+        ]
+    return tuple(words[:most])
+
+
+def _of_registers(pieces: tuple[tuple[int, int, int, int], ...]) -> Iterator[_Word]:
+    for _, _, index, _ in pieces:
+        yield "reg", REGISTERS_32[index - REGISTER_ARGUMENT]
