@@ -14,7 +14,7 @@ MODULES = sorted((ROOT / "tracer").rglob("*.py"))
 
 LAYERS = [
     "choices", "dataclass", "errors", "servers", "opening", "failed_calls", "host", "cache", "kinds", "demo",
-    "lang.types", "lang.suggest", "lang.unsupported", "lang.syntax", "lang",
+    "lang.types", "lang.suggest", "lang.unsupported", "lang.foreign", "lang.syntax", "lang",
     "resolve.marshalling", "resolve.elf", "resolve.files", "resolve.dwarf", "resolve.usdt",
     "resolve.unwind", "resolve.safety", "resolve.variables", "resolve.symbols", "resolve.binary",
     "resolve.functions", "resolve.sites", "resolve", "verify", "results", "target", "steps",

@@ -54,16 +54,6 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
 }
 """Functions."""
 
-ELSEWHERE: dict[str, str] = {
-    **dict.fromkeys(_words("quantize llquantize"), "hist(n) counts by powers of two"),
-    "lquantize": "lhist(n, low, high, step) counts by equal steps",
-    **dict.fromkeys(
-        _words("percentile percentiles quantile median p50 p90 p95 p99"),
-        "quantiles(n) shows the 50th, 90th, 99th and 99.9th percentile; quantiles(n, 75) the 75th",
-    ),
-}
-"""What other tools call a function that is here by another name."""
-
 BUILTINS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("curtask", "ctx"), (_KERNEL, None)),
     "jiffies": (_KERNEL, "nsecs counts the time since boot"),

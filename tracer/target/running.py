@@ -24,7 +24,8 @@ class RunningProcess:
         if group is None:
             raise zombie(pid) if facts is not None else _ended(pid)
         if group != pid:
-            raise TracerError(f"{pid} is a thread of {named(group)}", f"-p {group} traces all its threads")
+            hint = f"-p {group} traces all its threads, and with the predicate /tid == {pid}/ this one alone"
+            raise TracerError(f"{pid} is a thread of {named(group)}", hint)
         if facts is not None and facts.flags & OF_KERNEL:
             raise of_kernel(str(pid))
         try:

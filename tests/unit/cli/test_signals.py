@@ -140,7 +140,8 @@ def test_refuses_a_pid_that_is_gone_and_one_that_is_a_thread() -> None:
             RunningProcess(thread)
         name = os.path.basename(sys.executable)
         assert caught.value.message == f"{thread} is a thread of process {threaded.pid} ({name})"
-        assert caught.value.hint == f"-p {threaded.pid} traces all its threads"
+        hint = f"-p {threaded.pid} traces all its threads, and with the predicate /tid == {thread}/ this one alone"
+        assert caught.value.hint == hint
         threaded.kill()
 
 

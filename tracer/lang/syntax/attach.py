@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from tracer.errors import Diagnostic, Fault, Span
-from tracer.kinds.model import AttachPoint, Part
+from tracer.kinds.model import AttachPoint, Part, ProbeKind
 from tracer.kinds.registry import SPELLINGS, named
 
 # Slashes in the name of a source file: what follows up to the line's number, which no predicate looks like.
@@ -117,6 +117,13 @@ def read(text: str, start: int, params: Sequence[str] = ()) -> tuple[AttachPoint
     try:
         return build(text[start:end], parts, Span(start, end)), end
     except Fault:
+        from tracer.lang.foreign import places
+
+        kind = SPELLINGS.get(parts[0].text)
+        translated = places.meant(text, start) if kind is None else None
+        if translated is not None:
+            span = Span(start, max(end, start + translated.length))
+            raise Fault(Diagnostic(translated.message, span, translated.hint)) from None
         _check_given(text, Span(start, end), params)
         raise
 
@@ -135,7 +142,21 @@ def build(text: str, parts: list[Part], span: Span) -> AttachPoint:
     kind = SPELLINGS.get(parts[0].text)
     if kind is None:
         raise Fault(_unknown_kind(parts[0].text, parts, span))
-    return kind.build(text, parts, span)
+    try:
+        point = kind.build(text, parts, span)
+    except Fault:
+        _refuse_foreign(kind, parts, span)
+        raise
+    if text.endswith("%return"):
+        _refuse_foreign(kind, parts, span)
+    return point
+
+
+def _refuse_foreign(kind: ProbeKind, parts: list[Part], span: Span) -> None:
+    from tracer.lang.foreign import places
+
+    if kind.target == "function" and (translated := places.parts([part.text for part in parts[1:]])) is not None:
+        raise Fault(Diagnostic(translated.message, span, translated.hint)) from None
 
 
 def refusal(word: str) -> tuple[str, str] | None:

@@ -162,13 +162,14 @@ class Lexer:
         digits = re.compile(r"[0-9]+").match(self.text, start + 1)
         if digits is None or len(digits.group()) > 6 or int(digits.group()) == 0:
             self.position = digits.end() if digits else start + 1
-            raise Fault(
-                Diagnostic(
-                    f"'{self.text[start : self.position]}' is not a variable",
-                    Span(start, self.position),
-                    "variables are written $name, the program's arguments $1, $2, … and their number $#",
-                )
-            )
+            hint = "variables are written $name, the program's arguments $1, $2, … and their number $#"
+            if self.text.startswith("$$", start):
+                from tracer.lang.foreign import words
+
+                hint = words.hint_at(self.text, start) or hint
+                self.position = _end(_WORD, self.text, start + 2)
+            span = Span(start, self.position)
+            raise Fault(Diagnostic(f"'{self.text[start : self.position]}' is not a variable", span, hint))
         return self._token("param", digits.end(), int(digits.group()))
 
     def _string(self, start: int) -> Token:

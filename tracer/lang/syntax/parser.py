@@ -210,7 +210,7 @@ class Parser(StatementParser):
             except Fault as fault:
                 self._no_attach_point(start, at)
                 faulty = True
-                at = self._after_attach_point(at)
+                at = max(self._after_attach_point(at), fault.diagnostic.span.end)
                 self.record(self._with_quotes(fault.diagnostic, at))
             self.lexer.seek(at)
             at = self.lexer.here()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tracer.lang.foreign import words
 from tracer.lang.syntax import ast
 
 WORDS = {
@@ -19,8 +20,11 @@ WORDS = {
     "or": "write || between conditions",
     "not": "write ! before a condition",
     "mod": "write %",
+    "delete": "write delete(@x, key);",
+    "global": "maps need no declaration: write @x = …;",
 }
 OPERATORS = {
+    "<<<": "write @x = count(); or sum(n), avg(n), min(n), max(n), hist(n)",
     "===": "write == to compare",
     "!==": "write != to compare",
     "<>": "write != to compare",
@@ -51,6 +55,8 @@ _OPERAND = ("int", "string", "var", "map", "param")
 
 def hint_at(text: str, at: int) -> str | None:
     """The hint for what stands in `text` at an offset, or around it where it is an operator."""
+    if (foreign := words.hint_at(text, at)) is not None:
+        return foreign
     if found := re.compile(r"[a-z]+").match(text, at):
         return WORDS.get(found.group())
     for written, hint in OPERATORS.items():
@@ -85,6 +91,10 @@ def hint_for_target(target: ast.Expr) -> str | None:
         return "names are made of letters, digits and _"
     if isinstance(target, ast.TypeExpr) and " " in target.type.name:
         return f"write let ${target.type.name.rsplit(' ', 1)[1]} = …;"
+    if isinstance(target, ast.Field) and isinstance(target.operand, ast.Name):
+        name = {"self": f"@{target.name}[tid]", "this": f"${target.name}"}.get(target.operand.name)
+        if name is not None:
+            return f"{target.operand.name}->{target.name} of DTrace is {name} here"
     if isinstance(target, (ast.Field, ast.Index)):
         return "assign the whole value; nothing is written into the traced program"
     return None

@@ -90,7 +90,11 @@ def _no_value(ctx: Context, node: ast.Name) -> None:
         ctx.error(message, span, hint)
     else:
         from tracer.lang import suggest
+        from tracer.lang.foreign import words
 
+        if (here := words.named(word)) is not None:
+            ctx.error(f"unknown name '{word}'", span, here)
+            return
         near = suggest.nearest(word, (*ctx.types.constants, *VALUES, *FUNCTIONS, "arg0", "true", "false"))
         other = f"variables are written ${word}, maps @{word}, strings in quotes"
         if "::" in word:
@@ -192,8 +196,9 @@ def _no_function(ctx: Context, node: ast.Call) -> None:
         ctx.error(f"{word} takes no arguments", node.span, f"write {word}")
     else:
         from tracer.lang import suggest
+        from tracer.lang.foreign import words
 
-        here = unsupported.ELSEWHERE.get(word) or suggest.hint(word, FUNCTIONS)
+        here = words.named(word) or suggest.hint(word, FUNCTIONS)
         ctx.error(f"unknown function '{word}'", node.name_span, here)
 
 

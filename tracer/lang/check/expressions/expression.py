@@ -127,8 +127,10 @@ def _variable(ctx: Context, node: ast.Var) -> typed.Expr | None:
     if variable is None:
         names = {name for scope in ctx.scopes for name in scope}
         from tracer.lang import suggest
+        from tracer.lang.foreign import words
 
-        hint = suggest.hint(node.name, names, "assign it first; a variable lives in the block that assigns it")
+        near = suggest.hint(node.name, names, "assign it first; a variable lives in the block that assigns it")
+        hint = words.variable(node.name) or near
         ctx.error(f"{node.name} is used before it is assigned", node.span, hint)
         return None
     facts = ctx.known.variables.get(variable.key)
