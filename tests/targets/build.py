@@ -32,6 +32,10 @@ class Recipe:
 
 _DEPOT = ("depot.c", "depot_plain.c")
 _ANSWER = ("-O2", "-shared", "-fPIC", "-nostdlib", "-fcf-protection=none")
+_NARROW = (
+    "-m32", "-nostdlib", "-static", "-no-pie", "-fno-pie", "-fno-stack-protector", "-fno-optimize-sibling-calls",
+    "-idirafter", "/usr/include/x86_64-linux-gnu",
+)  # fmt: skip
 
 RECIPES: dict[str, Recipe] = {
     "depot": Recipe(_DEPOT, ("-O2", "-g", "-fno-omit-frame-pointer")),
@@ -98,6 +102,9 @@ RECIPES: dict[str, Recipe] = {
     "orders": Recipe(("orders.c",), ("-O2", "-g", "-fno-omit-frame-pointer")),
     "variables-O0": Recipe(("variables.c",), ("-O0", "-g")),
     "variables-O2": Recipe(("variables.c",)),
+    "narrow": Recipe(("narrow.c",), ("-O2", "-g", *_NARROW)),
+    "narrow-O0": Recipe(("narrow.c",), ("-O0", "-g", *_NARROW)),
+    "narrow-plain": Recipe(("narrow.c",), ("-O2", *_NARROW)),
     "carts": Recipe(("carts.cc",), compiler="g++"),
 }
 

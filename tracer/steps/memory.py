@@ -37,7 +37,7 @@ def integer_at(ctx: Context, address: Value, type: IntType, span: Span) -> Value
 
     def read(address: Value) -> Value:
         base, offset, place = _place(ctx, address)
-        ctx.ask(_reading(base, place), "*", span)
+        ctx.ask(_reading(base, address), "*", span)
         return _fetched(ctx, Memory(base, offset, type), type, place, None, span)
 
     return _at_either(ctx, address, read, type)
@@ -48,7 +48,7 @@ def block_at(ctx: Context, address: Value, type: Type, span: Span) -> Value:
 
     def read(address: Value) -> Value:
         base, offset, place = _place(ctx, address)
-        ctx.ask(_reading(base, place), "*", span)
+        ctx.ask(_reading(base, address), "*", span)
         return _fetched(ctx, Bytes(base, offset, memory_size(type)), type, place, None, span)
 
     return _at_either(ctx, address, read, type)
@@ -67,7 +67,7 @@ def string_at(ctx: Context, address: Value, type: StringType, sized: bool, lengt
 
     def read(address: Value) -> Value:
         base, offset, place = _place(ctx, address)
-        narrow = _reading(base, place) is features.POINTER_32
+        narrow = _reading(base, address) is features.POINTER_32
         computed = features.POINTER_32 if narrow else features.STRING_COMPUTED
         ctx.ask(features.STRING if base is not None else computed, "str()", span)
         text = Text(base, offset, type.size, sized, length is not None)
@@ -123,11 +123,11 @@ def _place(ctx: Context, address: Value) -> tuple[Source | None, int, Value]:
     return source, offset, _sum(ctx, base, offset)
 
 
-def _reading(base: Source | None, place: Value) -> Feature:
+def _reading(base: Source | None, address: Value) -> Feature:
     """What a read at an address asks for."""
     if base is not None:
         return features.LOAD
-    pointer, _ = arithmetic.address(place)
+    pointer, _ = arithmetic.address(address)
     narrow = isinstance(pointer.type, PointerType) and pointer.type.bits == 32
     return features.POINTER_32 if narrow else features.LOAD_COMPUTED
 
