@@ -174,7 +174,7 @@ def test_one_process_is_aggregated_in_user_space_and_verbose_says_so(
             "-v", "--backend", "ftrace", "-p", str(process.pid),
             "-e", f"usdt:{path}:mixer:round {{ @[arg0] = count(); }} interval:ms:50 {{ exit(); }}",
         )  # fmt: skip
-    reason = "a hist trigger counts every process, and this trace is of one"
+    reason = "a hist trigger counts a process with all that it starts, and this trace is of one alone"
     assert f"tracer: @: aggregated in user space: {reason}\n" in done.err
 
 

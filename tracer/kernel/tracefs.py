@@ -77,7 +77,7 @@ class Tracefs:
         if not all(_DEFINITION.fullmatch(line) and len(os.fsencode(line)) <= LONGEST_LINE for line in lines):
             return False
         try:
-            _put(self.definitions_file, "".join(f"{line}\n" for line in lines))
+            put(self.definitions_file, "".join(f"{line}\n" for line in lines))
         except OSError:
             return False
         return True
@@ -288,14 +288,15 @@ def _listed(text: str) -> str:
     return text.replace("common_cpucommon_cpu", "common_cpu")
 
 
-def _append(path: str, line: str, known: bool, put: Callable[[str, str], None] | None = None) -> None:
+def _append(path: str, line: str, known: bool, write: Callable[[str, str], None] | None = None) -> None:
     """Nothing reaches the kernel that is not one whole line of a form that is ever written, a `known` one."""
     if len(os.fsencode(line)) > LONGEST_LINE or not known:
         raise OSError(errno.E2BIG if len(os.fsencode(line)) > LONGEST_LINE else errno.EBADMSG, "not written")
-    (put or _put)(path, line + "\n")
+    (write or put)(path, line + "\n")
 
 
-def _put(path: str, text: str) -> None:
+def put(path: str, text: str) -> None:
+    """Appends to a file by one write(2). Raises `OSError`."""
     fd = os.open(path, os.O_WRONLY | os.O_APPEND)
     try:
         os.write(fd, text.encode("utf-8", "surrogateescape"))

@@ -301,7 +301,7 @@ class FtraceSession:
         if self._triggers is not None:
             self._triggers.start()
         definitions.in_use()
-        self._waits.begin(not self._target.pids or attachment.traps_others)
+        self._waits.begin(not self._target.pids or attachment.traps_others or bool(triggered))
         self._hits = EventHits(self._program.plan, definitions, attachment, opened, triggered)
         self.details = (*where_lines([*opened, *triggered]), *attachment.details)
         sites = [place.site for event in self._program.events for place in event.places]
@@ -317,7 +317,7 @@ class FtraceSession:
             if reason is None:
                 events = self._defined(definitions, stop)
                 self._triggers = HistTriggers(definitions, self._typed)
-                events = self._triggers.prepare(events)
+                events = self._triggers.prepare(events, self._target)
                 maps = self._triggers.maps
                 self._maps.follow_triggers(self._triggers, needed_by_intervals(self._program.plan, maps))
                 return events

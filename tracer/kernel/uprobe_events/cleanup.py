@@ -6,7 +6,7 @@ import os
 
 from tracer.errors import TracerError
 from tracer.kernel.tracefs import Tracefs, find
-from tracer.kernel.uprobe_events import owner
+from tracer.kernel.uprobe_events import instance, owner
 
 _PATIENCE_S = 5.0
 
@@ -45,11 +45,20 @@ def _sweep(tracefs: Tracefs, without_lock: bool) -> list[str]:
         # for a living one with triggers would hold the lock that is held here alone.
         try:
             _remove_triggers(tracefs, group, event)
+            _remove_triggers(instance.of(tracefs, group), group, event)
             undone = tracefs.undefine(group, event)
         except TracerError:
             undone = False
         if undone:
             removed.append(f"uprobe_events: {group}/{event}")
+        else:
+            busy.add(group)
+    for group in [*instance.groups_with_one(tracefs)]:
+        alive = owner.is_alive(group)
+        if group in busy or alive or (alive is None and not without_lock):
+            continue
+        if instance.remove(tracefs, group):
+            removed.append(f"instances: {group}")
         else:
             busy.add(group)
     owner.forget_dead(owner.DIRECTORY, frozenset(busy))

@@ -36,6 +36,7 @@ class Definitions:
         `TracerError`.
         """
         self._tracefs: Tracefs = find()
+        self._seen_by = self._tracefs  # where the triggers stand
         sweep(self._tracefs, without_lock=False)
         self._defined: list[str] = []
         self._triggers: list[tuple[str, str]] = []
@@ -176,37 +177,47 @@ class Definitions:
         if not self._triggers:
             self._unlock()
 
-    def why_no_triggers(self) -> str | None:
-        """Why hist triggers cannot be used here, None where they can."""
+    def why_no_triggers(self, follow: bool) -> str | None:
+        """Why hist triggers cannot be used here, for every process or to `follow` some; None where they can."""
         if not self._tracefs.knows("hist"):
             return "this kernel has no hist triggers"
+        if follow:
+            from tracer.kernel.uprobe_events.instance import knows_instances  # seldom needed, as below
+
+            return None if knows_instances(self._tracefs) else "hist triggers of this kernel cannot follow processes"
         if self._tracefs.restricts_processes():
             return "set_event_pid or set_event_notrace_pid of tracefs hides processes from hist triggers"
         return None
+
+    def follow(self, pids: Sequence[int]) -> None:
+        """Lets the triggers to come see these processes alone, and all that they start. Raises `TracerError`."""
+        from tracer.kernel.uprobe_events import instance
+
+        self._seen_by = instance.make(self._tracefs, self.group, pids, self.watcher)
 
     def set_trigger(self, event: UprobeEvent, line: str, action: str) -> None:
         """Sets a hist trigger: `line` as it is undone, `action` as it is set. Raises `TracerError`."""
         if self._unused is None:
             raise TracerError("the lock on uprobe_events cannot be taken")
-        self.watcher.undo_write(self._tracefs.trigger_file(self.group, event.name), f"!{line}")
+        self.watcher.undo_write(self._seen_by.trigger_file(self.group, event.name), f"!{line}")
         self._triggers.append((event.name, f"!{line}"))
         self.alter_trigger(event, action)
 
     def alter_trigger(self, event: UprobeEvent, action: str) -> None:
         """Pauses or continues a trigger. Raises `TracerError`."""
-        self._tracefs.trigger(self.group, event.name, action, self.watcher.append)
+        self._seen_by.trigger(self.group, event.name, action, self.watcher.append)
 
     def hist(self, event: UprobeEvent) -> str:
         """The tables of an event's triggers. Raises `TracerError`."""
-        return self._tracefs.hist(self.group, event.name)
+        return self._seen_by.hist(self.group, event.name)
 
     def remove_triggers(self, event: UprobeEvent | None = None) -> None:
         """Removes all triggers, or those of one event, newest first. An event that keeps one is not removed either."""
         tried = [each for each in self._triggers[::-1] if event is None or each[0] == event.name]
         for name, line in tried:
             with suppress(TracerError):
-                self._tracefs.trigger(self.group, name, line, self.watcher.append)
-        stay = {name for name, _ in tried if self._tracefs.triggers(self.group, name)}
+                self._seen_by.trigger(self.group, name, line, self.watcher.append)
+        stay = {name for name, _ in tried if self._seen_by.triggers(self.group, name)}
         self._triggers = [each for each in self._triggers if each not in tried or each[0] in stay]
 
     def _unlock(self) -> None:
@@ -249,6 +260,7 @@ class Definitions:
         """Removes all definitions, newest first."""
         self.watcher.settle()
         self.remove_triggers()
+        stays = self._seen_by is not self._tracefs and not self._remove_instance()
         self._unlock()
         deadline = time.monotonic() + _PATIENCE_S
         left = self._defined[::-1]
@@ -258,11 +270,16 @@ class Definitions:
                 break
             if left:
                 time.sleep(0.005)
-        if not left:
+        if not left and not stays:
             self.watcher.forget()
         self._end_watcher()
         self._defined = []
-        self._owner.release(empty=not left)
+        self._owner.release(empty=not left and not stays)
+
+    def _remove_instance(self) -> bool:
+        from tracer.kernel.uprobe_events import instance
+
+        return instance.remove(self._tracefs, self.group)
 
     def _end_watcher(self) -> None:
         if self._ends_watcher:

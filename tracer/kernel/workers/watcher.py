@@ -115,6 +115,11 @@ class Watcher:
         self._undone = False
         self._tell("undo", "unlink", os.fsencode(path), b"")
 
+    def undo_rmdir(self, path: str) -> None:
+        """Takes a step that undoes the next deed: removing the directory `path`."""
+        self._undone = False
+        self._tell("undo", "rmdir", os.fsencode(path), b"")
+
     def undo_stop(self, pid: int) -> None:
         """Takes a step that undoes the next deed: letting the process go on if it is stopped."""
         facts = facts_of(pid)

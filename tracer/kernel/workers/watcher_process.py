@@ -300,6 +300,8 @@ def _undo(step: _Step, files: dict[bytes, int]) -> bool:
     try:
         if kind == "unlink":
             os.unlink(path)
+        elif kind == "rmdir":
+            os.rmdir(path)
         elif kind == "continue":
             _continue(*map(int, path.split()))
         elif path in files:

@@ -45,10 +45,15 @@ class HistTriggers:
         """The maps that triggers feed."""
         return self._maps
 
-    def prepare(self, events: Sequence[ProbeEvent]) -> list[ProbeEvent]:
-        """Sets all triggers, paused. The events, without triggers where the kernel refused one or writes its table in a
-        way that we cannot read.
+    def prepare(self, events: Sequence[ProbeEvent], target: Target) -> list[ProbeEvent]:
+        """Sets all triggers, paused, about all processes or those of `target` and all that they start. The events,
+        without triggers where the kernel refused one or writes its table in a way that we cannot read.
         """
+        if target.pids:
+            try:
+                self._definitions.follow(target.pids)
+            except TracerError as error:
+                return [event.sampled(error.message) if event.hist else event for event in events]
         return [self._prepared(event) if event.hist else event for event in events]
 
     def start(self) -> None:
@@ -116,10 +121,12 @@ class HistTriggers:
 
 def why_not(definitions: Definitions, target: Target) -> str | None:
     """Why no hist trigger can be used for this target here."""
-    if target.pids:
+    if target.fixed:
         some = "one" if len(target.pids) == 1 else "some"
-        return f"a hist trigger counts every process, and this trace is of {some}"
-    return definitions.why_no_triggers()
+        return f"a hist trigger counts a process with all that it starts, and this trace is of {some} alone"
+    if target.pids and not in_first_pid_namespace():
+        return "the kernel numbers the processes to follow in the first pid namespace, not in this one"
+    return definitions.why_no_triggers(follow=bool(target.pids))
 
 
 def _more(row: Row, held: Row | None) -> Row:
