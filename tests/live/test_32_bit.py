@@ -154,3 +154,14 @@ def test_one_line_may_mean_files_of_32_and_of_64_bits(backend: str, narrow: Path
 def test_registers_have_the_names_of_the_machine(backend: str, narrow: Path) -> None:
     text = 'uprobe:T:leaf { @[reg("sp") < 0x100000000, *(uint32 *)(reg("sp") + 4)] = count(); }'
     assert maps(run(backend, narrow, text, "-f", "json")) == {"@": {f"true,{i}": 1 for i in ROUNDS}}
+
+
+@pytest.mark.parametrize("built", ["narrow", "narrow-O0"])
+def test_variables_are_read_inside_a_function(backend: str, built: str) -> None:
+    """In registers, in the frame, and where the caller has put them."""
+    source = Path(__file__).parents[1] / "targets/narrow.c"
+    (number,) = [at for at, line in enumerate(source.read_text().split("\n"), 1) if "return item->high" in line]
+    # Three bytes are `sub $64,%esp`, or `push %ebp; mov %esp,%ebp`.
+    text = f"uprobe:T:narrow.c:{number} {{ @[vars.round] = count(); }} uprobe:T:middle+3 {{ @n[args.n] = count(); }}"
+    each = {str(i): 1 for i in ROUNDS}
+    assert maps(run(backend, build(built), text, "-f", "json")) == {"@": each, "@n": each}
