@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError
 from tracer.host.maps import Mapping, mappings, path_of, root
+from tracer.host.memory import open_memory, read
 from tracer.host.stat import directory
 from tracer.opening import opened
 from tracer.resolve.elf.debug_file import find_debug_file
@@ -173,11 +174,15 @@ def _image(pid: int, mapping: Mapping | None) -> Module | None:
     if mapping is None:
         return None
     try:
-        with open(f"{directory(pid)}/mem", "rb", buffering=0) as memory:
-            memory.seek(mapping.start)
-            return Module(Elf("[vdso]", memory.read(mapping.end - mapping.start)))
+        memory = open_memory(pid)
+    except OSError:
+        return None
+    try:
+        return Module(Elf("[vdso]", read(memory, mapping.end - mapping.start, mapping.start)))
     except (OSError, TracerError):
         return None
+    finally:
+        os.close(memory)
 
 
 def _open_mapped(pid: int, mapping: Mapping) -> Module | None:
