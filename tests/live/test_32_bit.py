@@ -154,3 +154,31 @@ def test_one_line_may_mean_files_of_32_and_of_64_bits(backend: str, narrow: Path
 def test_registers_have_the_names_of_the_machine(backend: str, narrow: Path) -> None:
     text = 'uprobe:T:leaf { @[reg("sp") < 0x100000000, *(uint32 *)(reg("sp") + 4)] = count(); }'
     assert maps(run(backend, narrow, text, "-f", "json")) == {"@": {f"true,{i}": 1 for i in ROUNDS}}
+
+
+@pytest.mark.parametrize("built", ["narrow", "narrow-O0"])
+def test_variables_are_read_inside_a_function(backend: str, built: str) -> None:
+    """In registers, in the frame, and where the caller has put them."""
+    source = Path(__file__).parents[1] / "targets/narrow.c"
+    (number,) = [at for at, line in enumerate(source.read_text().split("\n"), 1) if "return item->high" in line]
+    # Three bytes are `sub $64,%esp`, or `push %ebp; mov %esp,%ebp`.
+    text = f"uprobe:T:narrow.c:{number} {{ @[vars.round] = count(); }} uprobe:T:middle+3 {{ @n[args.n] = count(); }}"
+    each = {str(i): 1 for i in ROUNDS}
+    assert maps(run(backend, build(built), text, "-f", "json")) == {"@": each, "@n": each}
+
+
+def test_a_type_by_its_name_is_that_of_the_program(narrow: Path) -> None:
+    """`char *` and `long` have 4 bytes there; what the program declares itself is laid out for 64 bits."""
+    text = (
+        "uprobe:T:seen /arg1 == 0/ { print((str(*(char **)(arg0 + 12)), *(long long *)(arg0 + 4), (long)arg1));"
+        " print((sizeof(long), sizeof(char *), sizeof(size_t), sizeof(long long), sizeof(struct item))); }"
+    )
+    assert lines(run("bcc", narrow, text)) == [f"(first, {ID}, 0)", "(4, 4, 4, 8, 32)"]
+    declared = f"struct own {{ char *a; }}; uprobe:{narrow}:seen {{ print(((struct own *)arg0)->a); }}"
+    done = tracer("--dry-run", "-e", declared)
+    what = "the program declares struct own with pointers of 8 bytes, and those of a 32-bit program have 4"
+    assert (done.status, what in done.err) == (2, True), done.err
+    one = f"uprobe:{narrow}:main, uprobe:{build('lines-O2')}:main {{ print(*(long *)arg0); }}"
+    done = tracer("--dry-run", "-e", one)
+    what = "long has 4 bytes in some of the clause's files and 8 in others; write a clause for each of them"
+    assert (done.status, what in done.err) == (2, True), done.err

@@ -33,7 +33,8 @@ class Recipe:
 _DEPOT = ("depot.c", "depot_plain.c")
 _ANSWER = ("-O2", "-shared", "-fPIC", "-nostdlib", "-fcf-protection=none")
 _NARROW = (
-    "-m32", "-nostdlib", "-static", "-no-pie", "-fno-pie", "-fno-stack-protector", "-fno-optimize-sibling-calls",
+    "-m32", "-nostdlib", "-static", "-no-pie", "-fno-pie", "-fno-stack-protector", "-fcf-protection=none",
+    "-fno-optimize-sibling-calls",
     "-idirafter", "/usr/include/x86_64-linux-gnu",
 )  # fmt: skip
 

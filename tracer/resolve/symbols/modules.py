@@ -175,12 +175,14 @@ def _image(pid: int, mapping: Mapping | None) -> Module | None:
         return None
     try:
         memory = open_memory(pid)
-        try:
-            return Module(Elf("[vdso]", read(memory, mapping.end - mapping.start, mapping.start)))
-        finally:
-            os.close(memory)
+    except OSError:
+        return None
+    try:
+        return Module(Elf("[vdso]", read(memory, mapping.end - mapping.start, mapping.start)))
     except (OSError, TracerError):
         return None
+    finally:
+        os.close(memory)
 
 
 def _open_mapped(pid: int, mapping: Mapping) -> Module | None:

@@ -11,11 +11,14 @@ from functools import lru_cache
 from typing import Any
 
 from tracer.dataclass import NamedTuple
+from tracer.kinds.arch import EM_386
+from tracer.kinds.site import REGISTERS_32
 from tracer.lang.types.outside import Piece, Tree
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.unit import Unit
 
 REGISTERS = {
+    EM_386: REGISTERS_32,
     62: ("ax", "dx", "cx", "bx", "si", "di", "bp", "sp", *(f"r{number}" for number in range(8, 16))),
     183: (*(f"x{number}" for number in range(31)), "sp"),
 }
@@ -35,6 +38,8 @@ _BINARY = {
     "and": "&", "minus": "-", "mul": "*", "or": "|", "plus": "+", "shl": "<<", "shr": ">>", "shra": ">>s", "xor": "^",
     "eq": "==", "ge": ">=s", "gt": ">s", "le": "<=s", "lt": "<s", "ne": "!=",
 }  # fmt: skip
+_OF_WHOLE_WORDS = frozenset(("shr", "shra", "eq", "ge", "gt", "le", "lt", "ne"))
+"""The operations whose result depends on the highest bits of a word."""
 
 
 class Refused(Exception):
@@ -134,6 +139,7 @@ class _Run:
 
     def __init__(self, around: Around) -> None:
         self.around = around
+        self.narrow = around.machine == EM_386
         self.stack: list[Tree] = []
         self.register: str | None = None
         self.implicit: bytes | None = None
@@ -160,7 +166,12 @@ class _Run:
                 Piece(offset + at, min(8, size - at), False, ("const", word))
                 for at, word in zip(parts, words, strict=True)
             ]
-        return [Piece(offset, size, not self.is_value, self.top())]
+        top = self.top()
+        if self.narrow and not self.is_value and not _is_plain(top):
+            top = ("cast", 32, 0, top)
+        if self.narrow and self.is_value and size > 4:
+            raise Refused(NOT_UNDERSTOOD)
+        return [Piece(offset, size, not self.is_value, top)]
 
     def step(self, name: str, args: Sequence[Any]) -> None:
         """Runs one operation."""
@@ -180,7 +191,8 @@ class _Run:
         names = REGISTERS[self.around.machine]
         if number < len(names):
             return names[number]
-        in_floats = 17 <= number <= 32 if self.around.machine == 62 else 64 <= number <= 95
+        floats = {62: range(17, 33), EM_386: range(11, 37)}.get(self.around.machine, range(64, 96))
+        in_floats = number in floats
         raise Refused(IN_FLOATS if in_floats else NOT_UNDERSTOOD)
 
     def _step(self, name: str, args: Sequence[Any]) -> None:
@@ -212,9 +224,12 @@ class _Run:
             stack[-1] = plus(stack[-1], args[0])
         elif name in _BINARY:
             right, left = stack.pop(), stack.pop()
+            if self.narrow and name in _OF_WHOLE_WORDS:
+                signed = int(_BINARY[name][-1] == "s")
+                left, right = _cut(left, signed), _cut(right, signed)
             push(_binary(_BINARY[name], left, right))
         elif name == "deref":
-            stack[-1] = ("read", 8, stack[-1])
+            stack[-1] = ("read", 4 if self.narrow else 8, stack[-1])
         elif name == "deref_size":
             stack[-1] = ("read", args[0], stack[-1])
         elif name == "deref_type":
@@ -261,6 +276,8 @@ class _Run:
 
     def _typed(self, place: int, tree: Tree) -> Tree:
         """A value as the base type at an offset of the unit has it."""
+        if self.narrow:
+            raise Refused("it is computed from numbers of another size than the program's words")
         unit = self.around.unit
         kind = unit.entry(unit.at + place)
         size, encoding = kind.number(dw.BYTE_SIZE) or 0, kind.number(dw.ENCODING)
@@ -281,6 +298,16 @@ def _binary(op: str, left: Tree, right: Tree) -> Tree:
     if op in ("<<", ">>", ">>s") and (right[0] != "const" or not 0 <= right[1] < 64):
         raise Refused(NOT_UNDERSTOOD)
     return (op, left, right)
+
+
+def _cut(tree: Tree, signed: int) -> Tree:
+    """A word of 32 bits, extended to 64: what is above them is of no account there."""
+    return tree if tree[0] == "const" and not signed else ("cast", 32, signed, tree)
+
+
+def _is_plain(tree: Tree) -> bool:
+    """Whether an address is a register or a place of the file and a number, and so has no more bits than these."""
+    return tree[0] in ("reg", "here", "const") or (tree[0] == "+" and tree[1][0] == "reg" and tree[2][0] == "const")
 
 
 def _is_large(tree: Tree) -> bool:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import cached_property
 
 from tracer.errors import TracerError
+from tracer.kinds.arch import EM_386, EM_X86
 from tracer.lang.types.outside import Tree
 from tracer.resolve.dwarf.leb import leb
 from tracer.resolve.dwarf.lines.line_table import Row
@@ -28,9 +29,9 @@ _CALL_FRAME_CFA, _REG0, _BREG0 = 0x9C, 0x50, 0x70
 _RED_ZONE = 128
 """Bytes below the stack pointer that a function may use."""
 
-_STORED = re.compile(r"\[(rbp|rsp|sp|x29)(?:,? ([+-]) ?(0x[0-9a-f]+|\d)|, #(-?)(0x[0-9a-f]+|\d+))?\]")
+_STORED = re.compile(r"\[(rbp|rsp|ebp|esp|sp|x29)(?:,? ([+-]) ?(0x[0-9a-f]+|\d)|, #(-?)(0x[0-9a-f]+|\d+))?\]")
 _WORDS = re.compile(r"\b[a-z][a-z0-9]*\b")
-_KEEPS = ("push", "cmp", "test", "nop", "endbr64", "str", "stp", "paciasp", "bti", "sub", "and", "stur")
+_KEEPS = ("push", "cmp", "test", "nop", "endbr64", "endbr32", "str", "stp", "paciasp", "bti", "sub", "and", "stur")
 """Instructions of prologues that write no register but the stack pointer, or the first operand."""
 _MOVES = ("mov", "movabs", "lea", "movaps", "movups", "movss", "movsd", "movzx", "movsx", "movsxd", "add", "xor", "or")
 
@@ -168,7 +169,7 @@ class FrameAt:
         rule = self.rule(each.address)
         if found is None or rule is None or rule.expression is not None:
             return None
-        register = {"rbp": "bp", "rsp": "sp"}.get(found[1], found[1])
+        register = {"rbp": "bp", "rsp": "sp", "ebp": "bp", "esp": "sp"}.get(found[1], found[1])
         if not 0 <= rule.register < len(REGISTERS[self.machine]) or self._name(rule.register) != register:
             return None
         number = int(found[3] or found[5] or "0", 0)
@@ -177,12 +178,12 @@ class FrameAt:
     def keeps(self, register: str, address: int) -> bool:
         """Whether a register is at an address of the entry block as it was at the function's entry."""
         spellings = {register, *(f"{each}{register}" for each in "re"), *(f"{register}{each}" for each in "dwbl")}
-        spellings |= {f"{register[:1]}l"} if self.machine == 62 else {f"w{register[1:]}"}
+        spellings |= {f"{register[:1]}l"} if self.machine in EM_X86 else {f"w{register[1:]}"}
         for each in self.entry_block:
             if each.address >= address:
                 return True
             words = _WORDS.findall(each.operands)
-            if each.mnemonic in ("endbr64", "nop", "push", "paciasp", "bti", "cmp", "test"):
+            if each.mnemonic in ("endbr64", "endbr32", "nop", "push", "paciasp", "bti", "cmp", "test"):
                 continue
             if each.mnemonic not in (*_KEEPS, *_MOVES):
                 return False
@@ -199,7 +200,7 @@ class FrameAt:
         rule = self.rule(address)
         if rule is None or rule.expression is not None or not 0 <= rule.register < len(REGISTERS[self.machine]):
             return False
-        return self._name(rule.register) == "sp" and slot < -rule.offset - _RED_ZONE
+        return self._name(rule.register) == "sp" and slot < -rule.offset - (0 if self.machine == EM_386 else _RED_ZONE)
 
 
 def frame_offset(expression: bytes) -> int | None:

@@ -13,8 +13,8 @@ from contextlib import closing
 from functools import cached_property
 
 from tracer.dataclass import replace
-from tracer.kinds.arch import ARCHES, EM_386
-from tracer.kinds.site import FileSite
+from tracer.kinds.arch import ARCHES
+from tracer.kinds.site import REGISTER_ARGUMENT, REGISTERS_32, FileSite
 from tracer.lang.types import IntType, PointerType, Type, is_block, memory_size
 from tracer.lang.types.outside import Lines, Local, Parameter, Piece, Tree
 from tracer.resolve.dwarf import types
@@ -34,7 +34,6 @@ from tracer.resolve.variables.frames import FrameAt, frame_offset
 from tracer.resolve.variables.scopes import Found, scopes_at, variables_in
 from tracer.resolve.variables.text import Text, line_of
 
-OF_32_BITS = "nothing here knows the places of variables in 32-bit programs"
 NO_FUNCTION = "no debug information tells of the function"
 _ADDRESS = "debug information gives an address of the stack for its value"
 _OF_OTHER = "nothing is said about the variables of"
@@ -47,8 +46,6 @@ def variables_at(path: str, entries: Entries, site: FileSite, key: str) -> tuple
     information tells of the place. `key` is the name by which types remember their file.
     """
     with closing(Elf(path)) as elf:
-        if elf.machine == EM_386:
-            return OF_32_BITS
         function = function_at(entries, site.address)
         return None if function is None else _Places(elf, entries, function, key).at(site)
 
@@ -219,19 +216,21 @@ class _Places:
         registers = arch.go_args if go else arch.args
         if parameter.stack is not None:
             whole = plus(self.frame.cfa(address), parameter.stack - arch.stack_arg)
-            pieces: tuple[Piece, ...] = (Piece(0, 8 if parameter.indirect else _size(parameter.type), True, whole),)
+            size = arch.word if parameter.indirect else _size(parameter.type)
+            pieces: tuple[Piece, ...] = (Piece(0, size, True, whole),)
         else:
             pieces = ()
             for offset, size, index, bit in parameter.pieces:
-                if index >= len(registers):
+                if len(registers) <= index < REGISTER_ARGUMENT:
                     raise Refused(_NOT_YET)
-                if address != self.frame.start and not self.frame.keeps(registers[index], address):
+                name = registers[index] if index < REGISTER_ARGUMENT else REGISTERS_32[index - REGISTER_ARGUMENT]
+                if address != self.frame.start and not self.frame.keeps(name, address):
                     raise Refused(_NOT_YET)
-                tree: Tree = ("reg", registers[index])
+                tree: Tree = ("reg", name)
                 pieces += (Piece(offset, size, False, (">>", tree, ("const", bit)) if bit else tree),)
         if parameter.indirect:
             (piece,) = pieces
-            address_of: Tree = ("read", 8, piece.tree) if piece.memory else piece.tree
+            address_of: Tree = ("read", arch.word, piece.tree) if piece.memory else piece.tree
             pieces = (Piece(0, _size(parameter.type), True, address_of),)
         return pieces
 

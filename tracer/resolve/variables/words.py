@@ -64,7 +64,7 @@ class VariableTexts:
         if piece.memory:
             return f"at {self._address(tree, address)}"
         if tree[0] == "reg":
-            size = piece.size if piece.size in (1, 2, 4, 8) else 8
+            size = piece.size if piece.size in (1, 2, 4, 8) else self._arch.word
             return f"in {register(tree[1], size, self._arch)}"
         if tree[0] == "const":
             return f"always {_number(tree[1], piece.size, local)}"
@@ -73,7 +73,7 @@ class VariableTexts:
     def _address(self, tree: Tree, address: int) -> str:
         match tree:
             case ("reg", name):
-                return register(name, 8, self._arch)
+                return register(name, self._arch.word, self._arch)
             case ("const", number):
                 return str(number)
             case ("here", distance):

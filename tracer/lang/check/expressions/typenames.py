@@ -6,6 +6,7 @@ from itertools import takewhile
 
 from tracer.lang import typed
 from tracer.lang.builtins.registry import VALUES
+from tracer.lang.check.expressions.narrow import narrowed, pointer
 from tracer.lang.fold import array_in_memory, width
 from tracer.lang.scope.context import Context
 from tracer.lang.syntax import ast
@@ -33,7 +34,7 @@ MOST_ARRAY_BYTES = 1 << 31
 
 def named(ctx: Context, node: ast.TypeName) -> Type | None:
     """The type that a cast or a `let` names, reported where there is none."""
-    type = _base(ctx, node)
+    type = narrowed(ctx, _base(ctx, node), node)
     suffixes = list(node.suffixes)
     if type is None and not (node.name == "void" and suffixes):
         return None
@@ -41,8 +42,8 @@ def named(ctx: Context, node: ast.TypeName) -> Type | None:
         del suffixes[0]
     while suffixes:
         if suffixes[0] is None:
-            type = PointerType(target=type)
             del suffixes[0]
+            type = pointer(ctx, type, node) if suffixes else PointerType(target=type)
             continue
         counts = list(takewhile(lambda count: count is not None, suffixes))
         del suffixes[: len(counts)]
@@ -67,7 +68,8 @@ def asked(ctx: Context, node: ast.Expr, smallest: bool = False, in_memory: bool 
     room for a NUL that its text has.
     """
     if isinstance(node, ast.TypeExpr):
-        return named(ctx, node.type)
+        found = named(ctx, node.type)
+        return pointer(ctx, found.target, node.type) if isinstance(found, PointerType) else found
     if isinstance(node, ast.Name) and node.name not in VALUES:
         type = ctx.types.find(node.name)
         if type is not None and not isinstance(type, str):

@@ -23,7 +23,6 @@ from tracer.lang.types import (
     CharType,
     FloatType,
     IntType,
-    PointerType,
     StringType,
     TupleType,
     Type,
@@ -148,7 +147,7 @@ def _value(ctx: Context, word: str, local: Local, span: Span) -> typed.Expr | No
         return None
     complete = ctx.types.complete(local.type)
     if local.reference:
-        pointer = _in_pieces(ctx, PointerType(target=local.type), local.pieces, span)
+        pointer = _in_pieces(ctx, memory.pointer_to(ctx, local.type), local.pieces, span)
         if complete is None or not (isinstance(complete, IntType) or is_block(complete)):
             return pointer
         return pointer and memory.load(ctx, complete, pointer, 0, span)
@@ -180,6 +179,8 @@ def _in_pieces(ctx: Context, type: Type, pieces: tuple[Piece, ...], span: Span) 
         if isinstance(type, IntType):
             return cast(number, type)
         return typed.Cast(type, span, convert(number, IntType(type.bits, False)))
+    if isinstance(type, IntType):
+        return cast(_joined(pieces, span), type)
     if not is_block(type):
         ctx.error(f"this is {a_type(type)} in {len(pieces)} places, which cannot be read", span)
         return None
@@ -198,6 +199,16 @@ def _in_pieces(ctx: Context, type: Type, pieces: tuple[Piece, ...], span: Span) 
     if isinstance(type, ArrayType) and isinstance(type.item, CharType):
         return typed.Part(StringType(type.count + 1), span, packed, typed.IntLit(UINT64, span, 0))
     return packed
+
+
+def _joined(pieces: tuple[Piece, ...], span: Span) -> typed.Expr:
+    """An integer in several pieces, as one of 64 bits is in a 32-bit program."""
+    value: typed.Expr = typed.IntLit(UINT64, span, 0)
+    for piece in pieces:
+        whole = convert(_part(piece, 0, piece.size, span), UINT64)
+        moved = typed.Binary(UINT64, span, "<<", whole, typed.IntLit(UINT64, span, 8 * piece.offset))
+        value = fold(typed.Binary(UINT64, span, "|", value, fold(moved)))
+    return value
 
 
 def _part(piece: Piece, start: int, size: int, span: Span) -> typed.Expr:
