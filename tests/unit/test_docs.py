@@ -36,7 +36,10 @@ from tracer.lang.syntax import expressions, statements  # noqa: E402
 from tracer.lang.types import STACK_FRAMES_MOST  # noqa: E402
 from tracer.plan.states import Has, State, Unsupported  # noqa: E402
 
-PLACES = {"anywhere": "anywhere", "probe": "probes", "return": "uretprobe", "user": "BEGIN, END, interval"}
+PLACES = {
+    "anywhere": "anywhere", "probe": "probes", "return": "uretprobe, call", "call": "call",
+    "user": "BEGIN, END, interval",
+}  # fmt: skip
 
 SETTINGS = {
     "max_strlen": "bytes of a string's buffer, the NUL included",

@@ -20,7 +20,7 @@ LEXERS = ("tracer/lang/syntax/", "tracer/lang/printing/formatted.py")
 """Where a token has a kind too, and "end" is one."""
 
 NAMES = frozenset((*KINDS, *KINDS_OF_SITES, *(kind.clause.name for kind in KINDS.values())))
-OTHERS = frozenset(("end", "ret", "probe"))
+OTHERS = frozenset(("end", "ret", "probe", "call"))
 """Names that other things have too (instructions, built-ins): they count beside something named `kind`."""
 
 

@@ -15,7 +15,7 @@ from tracer.errors import Diagnostic, Fault, Span
 if TYPE_CHECKING:
     from tracer.kinds.site import FileSite, Site
 
-AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe"]
+AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe", "call"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ class ClauseKind:
 
 
 AT_HITS = ClauseKind("probe", at_hits=True)
+AT_ENDS = ClauseKind("call", at_hits=True)
+"""Of calls: what is read is of their beginning and of their end (`plan.calls`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,8 @@ class ProbeKind:
     a clause in messages.
     `alone`: the site that an attach point is by itself, of a kind that looks for none in files.
     `reads` is what a clause may read beside what is known everywhere: "probe" (memory, stack, function of the hit
-    process), "arguments", "note" (which says the size and sign of each argument), "return". `target` names what it
+    process), "arguments", "note" (which says the size and sign of each argument), "return", "call" (how long it took).
+    `target` names what it
     finds in a file, "" where it goes into none; `sites` finds it there. `pattern`: provider, name and whether the name
     is C++'s alone, of what follows the file where it is listed; raises `ValueError` with what it takes. `units`: what
     follows the word where there is no file to list.
@@ -153,6 +156,16 @@ class ProbeKind:
     def enters(self) -> bool:
         """Whether its sites are in functions and before their ends: parameters are known at the first instruction."""
         return "arguments" in self.reads and not self.has_notes
+
+    @property
+    def ends(self) -> bool:
+        """Whether its sites are at the returns of functions, or have these too."""
+        return "return" in self.reads
+
+    @property
+    def pairs(self) -> bool:
+        """Whether a site is a call, its entry and its return as one."""
+        return "call" in self.reads
 
 
 def malformed(form: str, span: Span, message: str) -> Fault:

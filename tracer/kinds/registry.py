@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from tracer.kinds.model import AttachKind, AttachPoint, ProbeKind
 from tracer.kinds.timers import BEGIN, END, INTERVAL
-from tracer.kinds.uprobe import UPROBE, URETPROBE
+from tracer.kinds.uprobe import CALL, UPROBE, URETPROBE
 from tracer.kinds.usdt import USDT
 
 if TYPE_CHECKING:
     from tracer.kinds.site import Site
 
 KINDS: Final[dict[AttachKind, ProbeKind]] = {
-    kind.name: kind for kind in (USDT, UPROBE, URETPROBE, INTERVAL, BEGIN, END)
+    kind.name: kind for kind in (USDT, UPROBE, URETPROBE, CALL, INTERVAL, BEGIN, END)
 }
 KINDS_OF_SITES: Final[dict[str, ProbeKind]] = {place: kind for kind in KINDS.values() for place in kind.places}
 """By what `Site.kind` says."""
@@ -34,8 +34,8 @@ def kind_of(site: Site) -> ProbeKind:
 
 
 def is_return(point: AttachPoint) -> bool:
-    """Whether an attach point means the returns of functions."""
-    return "return" in KINDS[point.kind].reads
+    """Whether an attach point means the returns of functions, or calls to their ends."""
+    return KINDS[point.kind].ends
 
 
 def named(reads: str = "") -> str:

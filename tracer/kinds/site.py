@@ -87,7 +87,9 @@ class TailPlace:
     NONE, END, JUMP, JUMP_IF = 0, 1, 2, 16
 
 
-LAST_ARGUMENT = 248
+LAST_ARGUMENT = 247
+POPPED = 248
+"""The number of a value of a place: how many bytes the stack pointer is above the return address of the call."""
 TAIL, TAIL_OF, FLAGS_SET, SIGN_DIFFERS, UNTAKEN, STACK_TOP = 254, 253, 252, 251, 250, 249
 """The numbers behind `LAST_ARGUMENT` of values of a site, beside its arguments. They are the parts of `Site.tail`, and
 of a jump: which flags it asks for, whether it asks whether sign and overflow differ (0 or 1), and whether it is taken
@@ -206,6 +208,7 @@ class FileSite(Site):
     `TailPlace`. `raised`: the file offset of a semaphore that is not `semaphore`, since the kernel would raise it in
     the wrong memory: tracer does it itself. `source_file` and `source_line` are the place in source text, "" and
     0 where nobody has asked or nothing tells. `word`: the bytes of an address of the programs that run the file.
+    `ends`: of a call, which is entered here, the places where it ends: the `kind`, `address` and `offset` of each.
     """
 
     path: str
@@ -222,6 +225,7 @@ class FileSite(Site):
     source_file: str = ""
     source_line: int = 0
     word: int = 8
+    ends: tuple[tuple[str, int, int], ...] = ()
 
     in_file = True
 

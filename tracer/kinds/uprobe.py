@@ -1,4 +1,6 @@
-"""Probes on functions: `uprobe:libc:malloc+8`, `uprobe:/bin/app:shop.c:36`, `uretprobe:libc:malloc`."""
+"""Probes on functions: `uprobe:libc:malloc+8`, `uprobe:/bin/app:shop.c:36`, `uretprobe:libc:malloc`,
+`call:libc:malloc`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,17 @@ import re
 from typing import TYPE_CHECKING
 
 from tracer.errors import Diagnostic, Fault, Span
-from tracer.kinds.model import AT_HITS, AttachKind, AttachPoint, Part, ProbeKind, SearchedFile, malformed, miscount
+from tracer.kinds.model import (
+    AT_ENDS,
+    AT_HITS,
+    AttachKind,
+    AttachPoint,
+    Part,
+    ProbeKind,
+    SearchedFile,
+    malformed,
+    miscount,
+)
 
 if TYPE_CHECKING:
     from tracer.kinds.site import FileSite
@@ -17,6 +29,7 @@ _FORMS: dict[AttachKind, str] = {
         " uprobe:FILE:offset:0xOFFSET or uprobe:FILE:SOURCE:LINE[-LINE]"
     ),
     "uretprobe": "uretprobe:FILE:FUNCTION or uretprobe:FILE@SOURCE:FUNCTION",
+    "call": "call:FILE:FUNCTION or call:FILE@SOURCE:FUNCTION",
 }
 _NUMBER = r"0[xX][0-9a-fA-F]+|[0-9]+"
 _OFFSET = r"\+(0[xX][0-9a-fA-F]+|[0-9]+)$"
@@ -52,9 +65,9 @@ def _build(kind: AttachKind, text: str, parts: list[Part], span: Span) -> Attach
     found, apart = re.search(_OFFSET, place.bare), _apart(fields[0])
     if found is None:
         return AttachPoint(kind, text, span, path, name=name, cpp=cpp, apart=apart)
-    if kind == "uretprobe":
+    if kind != "uprobe":
         hint = "a function returns as a whole: leave the offset out"
-        raise Fault(Diagnostic("a uretprobe cannot have an offset", span, hint))
+        raise Fault(Diagnostic(f"a {kind} cannot have an offset", span, hint))
     name = name[: len(name) - len(found.group())]
     if not name:
         raise malformed(_FORMS[kind], span, f"the {kind} attach point has an offset but no function")
@@ -114,9 +127,9 @@ def _by_line(kind: AttachKind, text: str, span: Span, fields: list[Part], cpp: b
 
 
 def _refuse_return(kind: AttachKind, span: Span) -> None:
-    if kind == "uretprobe":
+    if kind != "uprobe":
         hint = "a function returns as a whole: name the function"
-        raise Fault(Diagnostic("a uretprobe cannot be at a source line", span, hint))
+        raise Fault(Diagnostic(f"a {kind} cannot be at a source line", span, hint))
 
 
 def _number(text: str) -> int:
@@ -132,12 +145,14 @@ def _pattern(fields: list[str]) -> tuple[str, str, bool]:
     return "*", ":".join(fields[cpp:]), cpp
 
 
-def _kind(name: AttachKind, short: str, reads: str, *places: str) -> ProbeKind:
+def _kind(name: AttachKind, spellings: tuple[str, ...], reads: tuple[str, ...], *places: str) -> ProbeKind:
+    clause, where = (AT_ENDS, "a call") if "call" in reads else (AT_HITS, "a probe")
     return ProbeKind(
-        name, (name, short), _FORMS[name], lambda text, parts, span: _build(name, text, parts, span),
-        AT_HITS, "a probe", frozenset(("probe", reads)), "function", True, _sites, _pattern, places=places,
+        name, spellings, _FORMS[name], lambda text, parts, span: _build(name, text, parts, span),
+        clause, where, frozenset(("probe", *reads)), "function", True, _sites, _pattern, places=places,
     )  # fmt: skip
 
 
-UPROBE = _kind("uprobe", "u", "arguments", "uprobe")
-URETPROBE = _kind("uretprobe", "ur", "return", "uretprobe", "ret")
+UPROBE = _kind("uprobe", ("uprobe", "u"), ("arguments",), "uprobe")
+URETPROBE = _kind("uretprobe", ("uretprobe", "ur"), ("return",), "uretprobe", "ret")
+CALL = _kind("call", ("call",), ("arguments", "return", "call"), "call")

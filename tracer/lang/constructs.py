@@ -19,8 +19,8 @@ from tracer.lang.types.operations import Operation
 if TYPE_CHECKING:
     from tracer.lang.scope.context import Context
 
-Place = Literal["anywhere", "probe", "return"]
-"""Where a built-in may be used: everywhere; where a probe is hit; where a function returns."""
+Place = Literal["anywhere", "probe", "return", "call"]
+"""Where a built-in may be used: everywhere; where a probe is hit; where a function returns; in a clause of calls."""
 
 Role = Literal["value", "statement", "aggregation"]
 

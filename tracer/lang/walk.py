@@ -60,19 +60,24 @@ def walk_program(program: ast.Program) -> Iterator[ast.Expr | ast.Stmt]:
 
 def rewrite(node: Kept, change: Callable[[Any], Any]) -> Kept:
     """The tree with `change` applied to each node, children first; parts that stay are the same objects."""
+    return change(below(node, lambda each: rewrite(each, change)))  # type: ignore[no-any-return]
+
+
+def below(node: Kept, change: Callable[[Any], Any]) -> Kept:
+    """The node with `change` applied to each right below it; the same object where nothing changes."""
     changes: dict[str, Any] = {}
     for name in _fields(node):
         value: Any = getattr(node, name)
         if isinstance(value, _NODES):
-            new: Any = rewrite(value, change)  # type: ignore[type-var]
+            new: Any = change(value)
         elif isinstance(value, tuple) and value and isinstance(value[0], _NODES):
-            new = tuple([rewrite(each, change) for each in value])
+            new = tuple([change(each) for each in value])
             new = value if all(map(is_, new, value)) else new
         else:
             continue
         if new is not value:
             changes[name] = new
-    return change(replace(node, **changes) if changes else node)  # type: ignore[no-any-return]
+    return replace(node, **changes) if changes else node
 
 
 def walk_clause(clause: Clause) -> Iterator[Node]:

@@ -24,7 +24,7 @@ from tracer.steps.model import Fetch, Steps
 from tracer.steps.values import Argument, ReturnValue, SiteText
 from tracer.steps.walk import parts, used, walk
 
-_TAIL = attrgetter("tail")
+_TAIL, _ENDS = attrgetter("tail"), attrgetter("ends")
 
 
 def lower(program: Program, follow: bool = False, shared: bool = False) -> Plan:
@@ -33,6 +33,10 @@ def lower(program: Program, follow: bool = False, shared: bool = False) -> Plan:
         from tracer.plan.tail_calls import with_tail_calls
 
         program = with_tail_calls(program)
+    if any(any(map(_ENDS, in_files(clause.sites))) for clause in program.clauses):
+        from tracer.plan.calls import with_calls
+
+        program = with_calls(program)
     numbers = count()
     steps = {clause.id: steps_of(program, clause) for clause in program.clauses}
     probes = tuple(
@@ -59,7 +63,8 @@ def _variants(clause: Clause, steps: Steps, numbers: count[int]) -> tuple[Varian
     layouts: dict[object, _Layout] = {}
     known: dict[object, _Layout] = {}  # by the tuple of arguments, which all functions of a file have in common
     groups: dict[object, tuple[_Args, list[Site]]] = {}
-    tails = {id(site): site.tail for site in in_files(clause.sites) if site.tail}
+    own = any(LAST_ARGUMENT < index < STACK_POINTER for index in indices)
+    tails = {id(site): (site.tail, site.kind) for site in in_files(clause.sites)} if own else {}
     for site in clause.sites:
         same = (id(site.args), tails.get(id(site))) if tails else id(site.args)
         layout = known.get(same)

@@ -47,19 +47,22 @@ class Point:
 
 
 def points(plan: Plan) -> tuple[Point, ...]:
-    """All attach points of probes."""
-    found = []
+    """All attach points of probes; those of calls with the sites of their beginnings and of their ends."""
+    numbers = first_numbers(plan)
+    sites: list[list[Site]] = [[] for _ in range(count(plan))]
     for probe in plan.probes:
-        clause = probe.clause
-        sites: list[list[Site]] = [[] for _ in clause.names]
+        first = numbers[probe.clause.id]
         for variant in probe.variants:
             for site in variant.sites:
-                sites[site.point].append(site)
-        found += [
-            Point(clause, text, span, tuple(own))
-            for text, span, own in zip(clause.names, clause.spans, sites, strict=True)
-        ]
-    return tuple(found)
+                sites[first + site.point].append(site)
+    clauses = [probe.clause for probe in plan.probes if probe.clause.ends is None]
+    named = ((clause, text, span) for clause in clauses for text, span in zip(clause.names, clause.spans, strict=True))
+    return tuple([Point(*each, tuple(own)) for each, own in zip(named, sites, strict=True)])
+
+
+def count(plan: Plan) -> int:
+    """The number of the attach points of probes."""
+    return sum([len(probe.clause.names) for probe in plan.probes if probe.clause.ends is None])
 
 
 def alone_of(plan: Plan, gone: Collection[int], of: Collection[int]) -> list[FileSite]:
@@ -74,6 +77,9 @@ def first_numbers(plan: Plan) -> dict[int, int]:
     numbers: dict[int, int] = {}
     following = 0
     for probe in plan.probes:
+        if probe.clause.ends is not None:
+            numbers[probe.clause.id] = numbers[probe.clause.ends]
+            continue
         numbers[probe.clause.id] = following
         following += len(probe.clause.names)
     return numbers

@@ -19,6 +19,7 @@ from tracer.errors import Span
 from tracer.kinds.arch import RETURN_PROBE_PAGE
 from tracer.kinds.site import (
     FLAGS_SET,
+    POPPED,
     SIGN_DIFFERS,
     STACK_POINTER,
     STACK_TOP,
@@ -68,6 +69,8 @@ def operand(site: FileSite, index: int) -> Const | Mem:
     """One of a site's own values, by its number."""
     if index == STACK_TOP:
         return Mem("sp", 0)
+    if index == POPPED:
+        return Const(8 * site.is_return_probe)
     condition = _what(site) - TailPlace.JUMP_IF
     flags, differs = _CONDITIONS[condition >> 1] if condition >= 0 else (0, 0)
     values = {

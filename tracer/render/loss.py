@@ -73,6 +73,17 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
             f" {LOCAL_LOOP_LIMIT}; split the work",
             "hit",
         ),
+        (
+            loss.unseen,
+            "{} left out: the call ended, but its beginning was not seen, as it came before the trace, before a fork(),"
+            " or was lost",
+            "call",
+        ),
+        (
+            loss.left,
+            "{} left out: an exception, longjmp() or the end of the thread ended it, so it did not return",
+            "call",
+        ),
         (loss.divisions, "{} by zero: 1 is used as the result", "division"),
         (loss.stacks, "{} could not be walked: too many new ones came at once, or the thread has none", "stack"),
     )
@@ -82,6 +93,9 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
 def _full(maps: Sequence[str], program: Program) -> str:
     """The maps that were full, and how there is room."""
     most = program.config.max_map_keys
+    if maps and all(program.maps[name].inner for name in maps):
+        return "as many calls were under way as are followed, and new ones were not noted; name fewer functions"
+    maps = [name for name in maps if not program.maps[name].inner]
     declared = [name for name in maps if program.maps[name].most]
     remedies = [f"raise the {program.maps[name].most} of let {name} = …" for name in declared]
     if len(declared) < len(maps) or not maps:

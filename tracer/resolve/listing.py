@@ -31,7 +31,7 @@ from tracer.resolve.usdt.notes import UsdtNote
 
 _Made = TypeVar("_Made")
 
-_LISTED = tuple(kind.name for kind in KINDS.values() if "arguments" in kind.reads)
+_LISTED = tuple(kind.name for kind in KINDS.values() if "arguments" in kind.reads and not kind.pairs)
 """The kinds that are listed by default: functions once, by their entries."""
 
 _WITH_PROVIDER = tuple(kind.name for kind in KINDS.values() if kind.has_notes)

@@ -77,7 +77,8 @@ class Loss:
     trace was told to end at once; `returns` are those of calls nested deeper than the kernel follows
     (`backends.nested_returns`), -1 for a number that is not known; `busy` hits found no memory for their strings and
     records, as others had it all; `outrun` values of min() and max() were given up, as others went further again and
-    again. `divisions` by zero took 1 for their result, as in bpftrace: nothing is missing, but the answer may not be
+    again. `unseen` are ends of calls whose beginnings were not seen, `left` calls that were left without an end.
+    `divisions` by zero took 1 for their result, as in bpftrace: nothing is missing, but the answer may not be
     what was meant.
     """
 
@@ -92,6 +93,8 @@ class Loss:
     returns: int = 0
     busy: int = 0
     outrun: int = 0
+    unseen: int = 0
+    left: int = 0
     divisions: int = 0
     full: frozenset[str] = frozenset()
 
@@ -108,10 +111,21 @@ class Loss:
         return any(getattr(self, name) for name in names(self))
 
 
+class OpenCall(NamedTuple):
+    """A call that was under way at the end: its function, its thread, how long ago it began, and what it was called
+    with, as `args.n = 3`.
+    """
+
+    function: str
+    thread: int
+    age_ns: int
+    arguments: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The end of the trace: exit() code, losses, and hits (-1 where the backend does not know them); whether a probe
-    `told` anything, by printf() or exit().
+    `told` anything, by printf() or exit(); the calls that were under way at the end.
     """
 
     code: int
@@ -119,3 +133,4 @@ class Outcome:
     hits: int
     attached: int
     told: bool = False
+    open_calls: Sequence[OpenCall] = ()

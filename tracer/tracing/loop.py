@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tracer.overhead.guard import Guard
     from tracer.plan.model import Plan
     from tracer.render.notices import Consumer
+    from tracer.results.events import OpenCall
     from tracer.results.values import MapSnapshot, MapStore
 
 _SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.1, 1.0
@@ -189,7 +190,15 @@ class _Trace:
         self.ending = True
         self.run_handler(self.end, self._last_maps())
         loss = self.session.loss() + self.loss
-        return Outcome(self.code or 0, loss, self.session.hits(), attached, self.told)
+        return Outcome(self.code or 0, loss, self.session.hits(), attached, self.told, self.open_calls(loss))
+
+    def open_calls(self, loss: Loss) -> Sequence[OpenCall]:
+        """The calls under way; `loss` gets those that are in none and had no end."""
+        if not self.plan.program.calls or not self.attached:
+            return ()
+        from tracer.tracing.open_calls import ended
+
+        return ended(self.plan.program, self.maps.snapshot, loss)
 
     def begin(self) -> None:
         """Runs BEGIN before anything is attached: what it puts into maps is there at the first hit. What it shows waits
@@ -377,4 +386,5 @@ def probe_count(plan: Plan, left_out: Sequence[Site] = ()) -> int:
             }
         )
         for probe in plan.probes
+        if probe.clause.ends is None
     )

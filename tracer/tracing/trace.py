@@ -328,6 +328,10 @@ class Trace:
                 self._tell(CommandFailed(failure + more))
         if self._lookout is not None:
             self._tell(*self._lookout.incomplete)
+        if outcome.open_calls:
+            from tracer.tracing.open_calls import told
+
+            self._tell(told(outcome.open_calls))
         if outcome.loss:
             from tracer.tracing.end_warnings import lost
 

@@ -174,7 +174,7 @@ EXAMPLES: dict[str, Value | BuiltinFunction] = {**registry.VALUES, **registry.FU
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_built_in_has_help_and_an_example_that_means_it(name: str) -> None:
     built_in = EXAMPLES[name]
-    probe = "uretprobe" if built_in.place == "return" else "uprobe"
+    probe = {"return": "uretprobe", "call": "call"}.get(built_in.place, "uprobe")
     declared, end, example = built_in.example.rpartition("}; ")
     text = f"{declared}{end}{probe}:/bin/app:f {{ {example} }} END {{ @x[1] = 1; @start[tid] = nsecs; }}"
     # /bin/app has no variables and no lines: others have a file that does. Nor has every machine a cgroup.

@@ -43,6 +43,11 @@ class Unit:
     @property
     def returns_only(self) -> bool:
         """Whether every site is the return of a function."""
+        return self.has_result and not self.reads("call")
+
+    @property
+    def has_result(self) -> bool:
+        """Whether what a function returns is known at every site."""
         points = {site.point for site in self.sites} or range(len(self.points))
         return all(self.reads("return", self.points[number]) for number in points)
 

@@ -54,7 +54,8 @@ class Clause:
 
     `kind` says when it runs: at hits of its `sites`, which all are of one sort (places in files mix usdt, uprobe and
     uretprobe), or in user space. `slots` are the types of the scratch variables. `names` are the attach
-    points as written, `spans` where they stand.
+    points as written, `spans` where they stand. `ends`: the id of the clause that runs where the calls begin which end
+    at the sites of this one: both are of the same attach points (`plan.calls`).
     """
 
     id: int
@@ -66,11 +67,30 @@ class Clause:
     span: Span
     sites: tuple[Site, ...] = ()
     spans: tuple[Span, ...] = ()
+    ends: int | None = None
 
     @property
     def period_ns(self) -> int:
         """The nanoseconds between two runs, where it comes with the time; else 0."""
         return period_ns(self.sites)
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What is kept of the calls of a clause, in maps of tracer's own. `open` has those under way, by thread, function
+    and stack pointer: when each began, and its arguments; `memory` what was read there as they began ("" for nothing).
+    `read` is where these stand in the text, and their types, the `noted` arguments first. `unseen` counts ends whose
+    beginning was not seen, `left` calls that were left without an end, which others in their place have shown.
+    `functions` are the names by number.
+    """
+
+    open: str
+    memory: str
+    unseen: str
+    left: str
+    functions: tuple[str, ...]
+    read: tuple[tuple[Span, Type], ...]
+    noted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +134,7 @@ class Program:
     config: Config = field(default_factory=Config)
     warnings: tuple[Diagnostic, ...] = ()
     outputs: dict[int, Output] = field(default_factory=dict)
+    calls: tuple[Calls, ...] = ()
 
     def most_keys(self, map: str) -> int:
         """The number of keys that a map can hold."""

@@ -12,7 +12,7 @@ from tracer.dataclass import replace
 from tracer.errors import TracerError, printable
 from tracer.kinds.arch import I386
 from tracer.kinds.model import AttachPoint
-from tracer.kinds.registry import is_return
+from tracer.kinds.registry import KINDS, is_return
 from tracer.kinds.site import ArgSpec, FileSite, Mem, NothingThere, SiteLimit, TailPlace, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.structures import ElfError
@@ -107,7 +107,8 @@ def _of_functions(
     if is_return(point):
         if point.offset:
             raise TracerError("a return probe takes no offset", f"write {point.kind}:PATH:FUNCTION")
-        return _returns(binary, functions, left_out)
+        if not KINDS[point.kind].pairs:
+            return _returns(binary, functions, left_out)
     if point.offset:
         return _each_inside(point, binary, functions, left_out)
     starts = function_starts(binary.code, functions)
@@ -117,7 +118,21 @@ def _of_functions(
         pairs = zip(functions, starts, strict=True)
         functions = tuple(each for each, start in pairs if not isinstance(start, ElfError))
     sites = _entries(binary, functions, [start for start in starts if not isinstance(start, ElfError)])
+    if KINDS[point.kind].pairs:
+        return _calls(binary, sites, functions, left_out)
     return _behind_stack_checks(binary, functions, sites) if binary.unwinding.go else sites
+
+
+def _calls(
+    binary: Binary, entries: Sequence[FileSite], functions: Sequence[Function], left_out: list[str]
+) -> list[FileSite]:
+    from tracer.resolve.sites.call_sites import with_ends
+
+    unsafe: list[tuple[str, str]] = []
+    sites = with_ends(binary, entries, functions, left_out, unsafe)
+    if unsafe:
+        left_out.append(_at_risk(unsafe, binary.unwinding.switched))
+    return [replace(site, probe=f"call{site.probe.removeprefix('uprobe')}") for site in sites]
 
 
 def _copies(
@@ -277,10 +292,14 @@ def _at_address(point: AttachPoint, binary: Binary, address: int, text: str, lef
         if address != around.start:
             raise binary.elf.error(
                 f"{address:#x} is inside {around.name or 'a function'}: only a whole function can be probed on return",
-                f"write uretprobe:PATH:{around.start:#x}",
+                f"write {point.kind}:PATH:{around.start:#x}",
             )
         function = Function(around.name or f"the function at {address:#x}", address, around.end - around.start)
-        return [replace(site, probe=text) for site in _returns(binary, (function,), left_out, around.name)]
+        if KINDS[point.kind].pairs:
+            found = _calls(binary, [site_inside(binary, around, address, text)], (function,), left_out)
+        else:
+            found = _returns(binary, (function,), left_out, around.name)
+        return [replace(site, probe=text) for site in found]
     return [site_inside(binary, around, address, text)]
 
 

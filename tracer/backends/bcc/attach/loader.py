@@ -49,7 +49,7 @@ from tracer.kernel.bpf import MapType, ProgramRefused
 from tracer.kernel.limits import MORE_DESCRIPTORS
 from tracer.lang.typed import Config
 from tracer.plan.model import Plan
-from tracer.plan.points import first_numbers
+from tracer.plan.points import count, first_numbers
 
 if TYPE_CHECKING:
     from tracer.backends.bcc.attach.older.page_groups import Groups
@@ -188,7 +188,7 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
 
 def first_counter(plan: Plan) -> int:
     """The index in HITS at which the elements for calls and returns begin, behind those of the attach points."""
-    return sum(len(probe.clause.names) for probe in plan.probes)
+    return count(plan)
 
 
 def _create_pages(loaded: Loaded, groups: Groups) -> None:

@@ -147,7 +147,7 @@ def _text(ctx: Lowering[V], node: typed.Builtin) -> V:
 
 def _probe_type(ctx: Lowering[V], node: typed.Builtin) -> V:
     """The part of the probe's name before the first colon."""
-    kinds = tuple(dict.fromkeys(site.kind for site in ctx.clause.sites))
+    kinds = tuple(dict.fromkeys(site.probe.partition(":")[0] for site in ctx.clause.sites))
     if not kinds or not ctx.clause.kind.at_hits:
         return ctx.constant(ctx.clause.kind.type.encode(), node.type)
     whole = ctx.site_text("probe", StringType(max(len(site.probe.encode()) for site in ctx.clause.sites) + 1))
@@ -181,11 +181,27 @@ VALUES = (
         "retval", UINT64, "value that the function returns", "@ = hist(retval);", "return", node=typed.Retval,
         lower=lambda ctx, node: ctx.return_value(node.span), check=_check_result,
     ),
+    Value(
+        "duration", UINT64, "nanoseconds from the beginning of the call to its end", "@ = quantiles(duration);", "call",
+        ours=True,
+    ),
+    Value(
+        "depth", UINT64, "how many calls of the function the call is inside, in its thread: 0 for an outermost one",
+        "@[depth] = count();", "call", ours=True,
+    ),
 )  # fmt: skip
+
+
+def _after(call: Call) -> typed.Expr:
+    (value,) = call.args
+    return typed.Call(value.type, call.span, call.name, (value,))
 
 
 def _register(call: Call) -> typed.Expr | None:
     (name,) = call.args
+    if call.context.unit.reads("call"):
+        call.error("reg() has no one moment in a clause of calls", call.span, "read it in a uprobe or uretprobe")
+        return None
     arch = native()
     known = () if arch is None else arch.registers
     other = {"pc": "ip", "ip": "pc"}.get(name, f"x{name[1:]}" if name.startswith("r") else name)
@@ -208,12 +224,13 @@ def _variable(call: Call) -> typed.Expr | None:
     context, (name,) = call.context, call.args
     sites, arch = context.unit.places, native()
     inside = [site for site in sites if not site.is_return_probe]  # there the instruction pointer is the caller's
-    if not inside or len(inside) < len(sites) or arch is None or context.types.outside is None:
+    outside = None if context.unit.reads("call") else context.types.outside  # which is evaluated at the return
+    if not inside or len(inside) < len(sites) or arch is None or outside is None:
         where = "when the function returns" if sites else "without a probe that is there"
         hint = f'keep it from a uprobe or usdt probe of the same file: @v[tid] = uaddr("{name}");'
         context.untyped(f"uaddr() is not known {where}", call.span, hint)
         return None
-    found = {context.types.outside().variable(site, name) for site in inside}
+    found = {outside().variable(site, name) for site in inside}
     places = [each for each in found if not isinstance(each, str)]
     if len(found) > 1:
         context.error(f"{name} is at another distance from each site", call.span, "write a clause for each of them")
@@ -234,6 +251,11 @@ FUNCTIONS = (
         "usdt_arg", "value", "usdt_arg(n)", (Parameter("constant", "the argument of usdt_arg()"),), None,
         "the same as argN", "print(usdt_arg(0));", "that of argN", place="probe",
         rule=lambda call: argument(call.context, f"arg{call.args[0]}", call.args[0], call.span),
+    ),
+    BuiltinFunction(
+        "after", "value", "after(value)", (Parameter("value", "the argument of after()"),), None,
+        "the value with memory as it is when the call ends, not as it was when it began",
+        "@[after(str(arg1))] = count();", "that of the value", place="call", ours=True, rule=_after,
     ),
     BuiltinFunction(
         "uaddr", "value", "uaddr(variable)", (Parameter("text", "the variable of uaddr()"),), None,

@@ -52,14 +52,19 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
         else:
             _no_value(ctx, node)
         return None
-    if value.place == "return" and not ctx.unit.returns_only:
+    if value.place == "return" and not ctx.unit.has_result:
         kind = named("return")
         where = ctx.unit.place if not ctx.unit.reads("probe") else f"a clause with a probe other than {kind}"
-        if ctx.misplaced(f"{word} is not known in {where}", span, f"use {kind}:FILE:FUNCTION {{ … {word} … }}"):
+        ways = kind.replace(" or ", ":FILE:FUNCTION or ")
+        if ctx.misplaced(f"{word} is not known in {where}", span, f"use {ways}:FILE:FUNCTION {{ … {word} … }}"):
             return None
     if value.place == "probe" and not ctx.unit.reads("probe"):
         what = f"{word} is not known in {ctx.unit.place}"
         if ctx.misplaced(what, span, f"{word} belongs to a {named('probe')}"):
+            return None
+    if value.place == "call" and not ctx.unit.reads("call"):
+        what = f"{word} is not known in {ctx.unit.place}"
+        if ctx.misplaced(what, span, f"{word} belongs to a {named('call')}: call:FILE:FUNCTION"):
             return None
     if value.node is typed.UStack:
         from tracer.lang.builtins.hit import stacks
@@ -145,10 +150,11 @@ def effect(ctx: Context, node: ast.Call) -> tuple[typed.Stmt, ...]:
 
 def _here(ctx: Context, node: ast.Call, function: BuiltinFunction) -> bool:
     """Whether a function may be called in this clause; reports it otherwise."""
-    if function.place != "probe" or ctx.unit.reads("probe"):
+    needed = function.place
+    if needed not in ("probe", "call") or ctx.unit.reads(needed):
         return True
     where = f"{node.name}() is not known in {ctx.unit.place}"
-    return not ctx.misplaced(where, node.span, f"it belongs to a {named('probe')}")
+    return not ctx.misplaced(where, node.span, f"it belongs to a {named(needed)}")
 
 
 def _made(function: BuiltinFunction, checked: Call) -> typed.Expr | typed.Stmt | tuple[typed.Stmt, ...] | None:

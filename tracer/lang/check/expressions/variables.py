@@ -117,7 +117,7 @@ def _in_scope(ctx: Context, word: str, span: Span) -> list[Local] | None:
     if not unit.reads("probe"):
         ctx.untyped(f"{word} is not known in {unit.place}", span, f"{word} is for uprobe and usdt probes")
         return None
-    if any(site.is_return_probe or site.is_at_return for site in unit.places):
+    if unit.reads("call") or any(site.is_return_probe or site.is_at_return for site in unit.places):
         hint = f"keep it from a line of the function: @v[tid] = {word}.name;"
         ctx.error(f"{word} is not known when the function returns", span, hint)
         return None

@@ -1,0 +1,202 @@
+"""`call:`: each call is seen once, with the arguments it was called with and its own result, however it ends: beside
+what the program itself counts.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli import Done, tracer
+from tests.live.answers import maps
+
+pytestmark = pytest.mark.live
+
+# Each function's result tells its argument, so that a call that took another's end would be seen.
+CALLS = r"""
+#include <csetjmp>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+#define PROBED extern "C" __attribute__((noinline, noclone))
+static __thread long n;
+static long total;
+#define KEPT(x) __asm__ volatile("" : "+r"(x) : : "memory")
+PROBED long tree(long a) { n++; long r = a < 2 ? a : tree(a - 1) + tree(a - 2); KEPT(r); return r; }
+PROBED long odd(long a);
+PROBED long even(long a) { long r = a ? odd(a - 1) + 1 : 0; KEPT(r); return r; }
+PROBED long odd(long a) { long r = a ? even(a - 1) + 1 : 0; KEPT(r); return r; }
+PROBED long deep(long a) { long r = a ? deep(a - 1) + 1 : 0; KEPT(r); return r; }
+static jmp_buf back;
+PROBED long jumps(long a) { if (a == 0) longjmp(back, 1); long r = jumps(a - 1) + 1; KEPT(r); return r; }
+PROBED long throws(long a)
+{
+    if (a == 0) throw 1;
+    long r;
+    try { r = throws(a - 1) + 1; } catch (int) { if (a % 4 != 3) throw; r = a; }
+    KEPT(r); return r;
+}
+PROBED long handled(long a)
+{
+    if (a > 0) raise(SIGUSR1);
+    long r = a + 1000; KEPT(r); return r;
+}
+static void on_signal(int) { handled(-7); }
+static ucontext_t here, fibers[3];
+static char stacks[3][65536];
+PROBED long turns(long a)
+{
+    if (a % 10 > 0) { swapcontext(&fibers[a / 10], &here); turns(a - 1); }
+    long r = a + 5; KEPT(r); return r;
+}
+static void fiber(int a) { turns(a); }
+PROBED long born(long a)
+{
+    pid_t child = vfork();
+    if (!child) _exit(0);
+    waitpid(child, nullptr, 0);
+    long r = a * 3; KEPT(r); return r;
+}
+PROBED long inner(const char *text) { long r = strlen(text); KEPT(r); return r; }
+PROBED long fills(char *text) { strcpy(text, "after"); long r = 6; KEPT(r); return r; }
+PROBED long waits(const char *why, int times) { while (times < 0) pause(); return *why; }
+static void *thread(void *) { tree(10); __atomic_add_fetch(&total, n, __ATOMIC_RELAXED); return nullptr; }
+int main(int argc, char **argv)
+{
+    pthread_t threads[4];
+    for (auto &each : threads) pthread_create(&each, nullptr, thread, nullptr);
+    for (auto &each : threads) pthread_join(each, nullptr);
+    even(11), deep(500);
+    for (volatile int i = 0; i < 6; i++) if (!setjmp(back)) jumps(4);
+    for (int i = 0; i < 6; i++) try { throws(i); } catch (int) { }
+    stack_t other = {};
+    other.ss_sp = malloc(other.ss_size = 65536);
+    sigaltstack(&other, nullptr);
+    struct sigaction action = {};
+    action.sa_handler = on_signal, action.sa_flags = SA_ONSTACK;
+    sigaction(SIGUSR1, &action, nullptr);
+    for (int i = 0; i < 3; i++) handled(i);
+    for (int i = 0; i < 3; i++) {
+        getcontext(&fibers[i]);
+        fibers[i].uc_stack.ss_sp = stacks[i], fibers[i].uc_stack.ss_size = sizeof stacks[i], fibers[i].uc_link = &here;
+        makecontext(&fibers[i], (void (*)())fiber, 1, 10 * i + 3);
+    }
+    for (int round = 0; round < 4; round++)
+        for (int i : {0, 2, 1}) swapcontext(&here, &fibers[i]);
+    born(2), born(5);
+    char text[16] = "before";
+    inner(text), fills(text), inner(text);
+    printf("%ld\n", total), fflush(stdout);
+    if (argc > 1) waits("so long", -3);
+    return 0;
+}
+"""
+
+
+def fibonacci(a: int) -> int:
+    return a if a < 2 else fibonacci(a - 1) + fibonacci(a - 2)
+
+
+def tree(a: int, calls: dict[int, int]) -> dict[int, int]:
+    calls[a] = calls.get(a, 0) + 1
+    if a > 1:
+        tree(a - 1, calls), tree(a - 2, calls)
+    return calls
+
+
+TREE = tree(10, {})
+LEFT = (
+    "tracer: {} calls left out: an exception, longjmp() or the end of the thread ended it, so it did not return\n"
+)
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("calls")
+    (folder / "calls.cc").write_text(CALLS)
+    subprocess.run(["g++", "-O1", "-g", "-pthread", "-o", folder / "calls", folder / "calls.cc"], check=True)
+    return folder / "calls"
+
+
+def traced(calls: Path, backend: str, text: str, *more: str) -> Done:
+    return tracer("-q", "-f", "json", "--backend", backend, "-c", str(calls), "-e", text, *more)
+
+
+def test_calls_of_threads_and_recursions_keep_their_arguments_and_results(
+    calls: Path, backend: str, clean: None
+) -> None:
+    done = traced(
+        calls, backend,
+        f"call:{calls}:tree {{ @tree[arg0, retval] = count(); @n = count(); @slow[duration > 0] = count(); }}"
+        f" call:{calls}:even, call:{calls}:odd {{ @both[func, arg0, retval] = count(); }}"
+        f" call:{calls}:deep {{ @deep = count(); @sum = sum(depth); if (retval != args.a) {{ @strange = count(); }} }}",
+    )  # fmt: skip
+    found = maps(done)
+    own = next(line for line in done.out.splitlines() if line.isdigit())
+    assert (done.err, done.status) == ("", 0)
+    assert found["@n"] == int(own) == 4 * sum(TREE.values())
+    assert found["@slow"] == {"true": int(own)}
+    assert found["@tree"] == {f"{a},{fibonacci(a)}": 4 * times for a, times in TREE.items()}
+    assert found["@both"] == {f"{('even', 'odd')[a % 2 == 0]},{a},{a}": 1 for a in range(12)}
+    assert (found["@deep"], found["@sum"]) == (501, sum(range(501)))
+    assert "@strange" not in found
+
+
+def test_calls_that_longjmp_or_an_exception_leaves_are_counted_apart(calls: Path, backend: str, clean: None) -> None:
+    jumps = traced(calls, backend, f"call:{calls}:jumps {{ @ = count(); }}")
+    assert (maps(jumps), jumps.err) == ({}, LEFT.format(6 * 5))
+    throws = traced(calls, backend, f"call:{calls}:throws {{ @[arg0, retval, depth] = count(); }}")
+    returned = {"3,3,0": 1, "4,4,0": 1, "3,3,1": 1, "5,5,0": 1, "4,4,1": 1, "3,3,2": 1}
+    assert (maps(throws), throws.err) == ({"@": returned}, LEFT.format(1 + 2 + 3 + 3 * 3))
+
+
+def test_calls_on_other_stacks_are_told_apart(calls: Path, backend: str, clean: None) -> None:
+    """In a handler on a stack of its own, in fibers that take turns, and beside a child of vfork()."""
+    done = traced(
+        calls, backend,
+        f"call:{calls}:handled {{ @handled[(int64)arg0, retval, depth] = count(); }}"
+        f" call:{calls}:turns {{ @turns[arg0, retval] = count(); }}"
+        f" call:{calls}:born {{ @born[arg0, retval] = count(); }}",
+    )  # fmt: skip
+    found = maps(done)
+    assert (done.err, done.status) == ("", 0)
+    assert found["@handled"] == {"0,1000,0": 1, "1,1001,0": 1, "2,1002,0": 1, "-7,993,1": 2}
+    assert found["@turns"] == {f"{a},{a + 5}": 1 for i in range(3) for a in range(10 * i, 10 * i + 4)}
+    assert found["@born"] == {"2,6": 1, "5,15": 1}
+
+
+def test_memory_is_read_as_the_call_begins_and_after_it_where_that_is_asked(calls: Path, clean: None) -> None:
+    begun = f"call:{calls}:inner, call:{calls}:fills {{ @[func, str(arg0), retval] = count(); }}"
+    wanted = {"@": {"inner,before,6": 1, "fills,before,6": 1, "inner,after,5": 1}}
+    assert maps(traced(calls, "bcc", begun)) == maps(traced(calls, "ftrace", begun)) == wanted
+    text = "str(args.text), after(str(args.text)), after(str(args.text, retval))"
+    after = f"call:{calls}:fills {{ @[{text}] = count(); }}"
+    assert maps(traced(calls, "bcc", after)) == {"@": {"before,after,after": 1}}
+    assert "str() is not available with ftrace" in traced(calls, "ftrace", after).err
+
+
+def test_a_call_under_way_is_told_with_its_age_and_arguments(calls: Path, backend: str, clean: None) -> None:
+    text = f"call:{calls}:waits {{ @[str(args.why), args.times] = count(); }}"
+    done = tracer("--backend", backend, "-d", "1", "-c", f"{calls} wait", "-e", text)
+    told = r'tracer: 1 call had not ended: waits\(args.times = -3, str\(args.why\) = "so long"\) in thread \d+, begun'
+    assert re.search(rf"{told} (0\.[89]|1\.\d) s before\n", done.err), done.err
+    assert "left out" not in done.err
+
+
+def test_a_call_that_began_before_the_trace_is_said_to_be_left_out(calls: Path, backend: str, clean: None) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time\nfor _ in range(9): time.sleep(0.4)"]) as process:
+        text = "call:libc:clock_nanosleep { @ = count(); @slow = min(duration); } interval:s:1 { exit(); }"
+        done = tracer("--backend", backend, "-p", str(process.pid), "-e", text)
+        process.kill()
+    assert "tracer: 1 call left out: the call ended, but its beginning was not seen" in done.err, done.err
+    assert re.search(r"@: [12]\n@slow: 4\d{8}\n", done.text), done.text

@@ -1,0 +1,321 @@
+"""Clauses of calls: each becomes one that runs where a call begins and one that runs where it ends.
+
+The first notes in a map of tracer's own when the call began, its arguments, and what the clause reads in memory. The
+second finds the note, deletes it, and does what the user wrote. They are ordinary clauses, so both backends do the
+same.
+
+A note is found by the thread, the function, and the place of the return address on the stack, which is the stack
+pointer at the entry and at a `ret`; a return probe sees it 8 bytes higher. No two calls under way share one, at any
+depth and on any stack: of a signal handler, a fiber, a child of vfork(). A call that an exception or longjmp() leaves
+has no end. Its note stays until another call takes its place, which shows that it has gone, or until the end.
+
+`depth` asks for the calls of a function that lie around it: each note has the place of the one around it, and another
+map that of the innermost. Notes at or below a new call on the stack are of calls that were left, and are passed over.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from tracer.dataclass import replace
+from tracer.errors import NOWHERE, Diagnostic, ProgramError, Span
+from tracer.kinds.site import POPPED, STACK_POINTER, TAIL_OF, FileSite, in_files
+from tracer.lang.builtins.registry import built_in_of
+from tracer.lang.typed import (
+    Arg,
+    Binary,
+    BoolLit,
+    Builtin,
+    Call,
+    Calls,
+    Cast,
+    Clause,
+    Delete,
+    Expr,
+    Find,
+    HasKey,
+    If,
+    IntLit,
+    Load,
+    MapAdd,
+    MapDecl,
+    MapGet,
+    MapSet,
+    Pack,
+    Part,
+    Program,
+    Return,
+    Retval,
+    Stmt,
+    Str,
+    StrLit,
+    Ternary,
+    TupleExpr,
+    TupleItem,
+    Unary,
+    Var,
+    VarSet,
+    While,
+    Within,
+)
+from tracer.lang.types import BOOL, UINT64, IntType, TupleType, Type
+from tracer.lang.types.operations import Operation
+from tracer.lang.walk import below, walk, walk_clause
+
+MOST_CALLS = 1 << 16
+"""Calls under way, of a clause."""
+
+_BEGAN, _AROUND, _DEPTH = range(3)
+"""The first parts of a note; the last two are there where the clause asks for `depth`."""
+
+_PURE = (
+    IntLit, BoolLit, StrLit, Arg, Unary, Binary, Ternary, Cast, Part, Within, Pack, TupleExpr, TupleItem, Load, Str,
+)  # fmt: skip
+"""What can be computed from the arguments alone, as the call begins; and functions that are an operation of these."""
+
+_REMEDY = "name the argument itself, as in str(arg0), or read it when the call ends: after(…)"
+
+_Node = TypeVar("_Node", Expr, Stmt)
+
+
+def with_calls(program: Program) -> Program:
+    """The program, whose clauses of calls are two each. Raises `ProgramError` for what such a clause cannot read."""
+    if not any(site.ends for clause in program.clauses for site in in_files(clause.sites)):
+        return program
+    clauses: list[Clause] = []
+    maps = dict(program.maps)
+    known: list[Calls] = []
+    faults: list[Diagnostic] = []
+    fresh = 1 + max(clause.id for clause in program.clauses)
+    for clause in program.clauses:
+        if not any(site.ends for site in in_files(clause.sites)):
+            clauses.append(clause)
+            continue
+        made = _Split(clause, fresh, faults)
+        clauses += made.clauses()
+        maps.update({decl.name: decl for decl in made.maps()})
+        known.append(made.calls())
+        fresh += 1
+    if faults:
+        raise ProgramError(program.source, sorted(faults, key=lambda fault: fault.span.start))
+    return replace(program, clauses=tuple(clauses), maps=maps, calls=tuple(known))
+
+
+class _Split:
+    """A clause of calls, in two. `faults` gets what it cannot read."""
+
+    def __init__(self, clause: Clause, fresh: int, faults: list[Diagnostic]) -> None:
+        self._clause, self._fresh, self._faults = clause, fresh, faults
+        self._span = clause.span
+        self._deep = any(isinstance(node, Builtin) and node.name == "depth" for node in walk_clause(clause))
+        self._noted: list[Expr] = []
+        self._read: list[Expr] = []
+        self._record, self._memory = len(clause.slots), len(clause.slots) + 1
+        functions: dict[tuple[object, str], int] = {}
+        self._numbers = [
+            functions.setdefault((site.place, site.function), len(functions)) for site in in_files(clause.sites)
+        ]
+        self._functions = tuple(function for _, function in functions)
+        # What the user wrote is looked at first: it says what is to be noted.
+        self._condition = None if clause.predicate is None else self._at_end(clause.predicate, False)
+        self._body = tuple([self._at_end(statement, False) for statement in clause.body])
+
+    def clauses(self) -> tuple[Clause, Clause]:
+        clause = self._clause
+        begin = replace(
+            clause, predicate=None, body=self._beginning(), slots=(UINT64, UINT64, self._note_type),
+            sites=self._entries(),
+        )  # fmt: skip
+        slots = (*clause.slots, self._note_type, self._memory_type)
+        end = replace(
+            clause, id=self._fresh, predicate=None, body=self._ending(), slots=slots, sites=self._ends(),
+            ends=clause.id,
+        )  # fmt: skip
+        return begin, end
+
+    def maps(self) -> list[MapDecl]:
+        known, three, two = self.calls(), (UINT64,) * 3, (UINT64,) * 2
+
+        def inner(name: str, key: tuple[Type, ...], value: Type) -> MapDecl:
+            return MapDecl(name, key, "scalar", value, self._span, (), MOST_CALLS, inner=True)
+
+        found = [inner(known.open, three, self._note_type)]
+        found += [inner(name, (), UINT64) for name in (known.unseen, known.left)]
+        if known.memory:
+            found.append(inner(known.memory, three, self._memory_type))
+        if self._deep:
+            found.append(inner(self._name("innermost"), two, UINT64))
+        return found
+
+    def calls(self) -> Calls:
+        """What is kept of them."""
+        read = tuple([(each.span, each.type) for each in (*self._noted, *self._read)])
+        return Calls(
+            self._name("open"), self._name("memory") if self._read else "", self._name("unseen"), self._name("left"),
+            self._functions, read, len(self._noted),
+        )  # fmt: skip
+
+    def _name(self, what: str) -> str:
+        return f"@ {what} calls of clause {self._clause.id}"
+
+    @property
+    def _first(self) -> int:
+        """The place of the first argument in a note."""
+        return _DEPTH + 1 if self._deep else _BEGAN + 1
+
+    @property
+    def _note_type(self) -> TupleType:
+        return TupleType((*(UINT64,) * self._first, *(each.type for each in self._noted)))
+
+    @property
+    def _memory_type(self) -> TupleType:
+        return TupleType(tuple(each.type for each in self._read) or (UINT64,))
+
+    # --- what the user wrote ---
+
+    def _at_end(self, node: _Node, after: bool) -> _Node:
+        """The same as it is at the end of the call. `after`: memory is to be read there."""
+        found: Expr | None = None
+        match node:
+            case Call(name="after", args=(inside,)):
+                found = self._at_end(inside, True)
+            case Arg() | Cast(type=IntType(), operand=Arg()):
+                found = self._item(self._record, self._first + _number_in(self._noted, node), node)
+            case Builtin(name="duration"):
+                found = _word("-", Builtin(UINT64, node.span, "nsecs"), self._part(_BEGAN, node.span))
+            case Builtin(name="depth"):
+                found = self._part(_DEPTH, node.span)
+            case Expr() if not after and _reads_memory(node):
+                if all(map(_is_pure, walk(node))):
+                    found = self._item(self._memory, _number_in(self._read, node), node)
+                elif _is_read(node) and not any(isinstance(each, Retval) for each in walk(node)):
+                    what = "what memory holds is read when the call begins, and this address is known only when it ends"
+                    self._faults.append(Diagnostic(what, node.span, _REMEDY))
+        if found is not None:
+            return found  # type: ignore[return-value]
+        return below(node, lambda each: self._at_end(each, after))
+
+    def _item(self, slot: int, place: int, node: Expr) -> Expr:
+        # The tuple's type is known once all has been looked at: `_ending` puts it in.
+        return TupleItem(node.type, node.span, Var(UINT64, node.span, slot, "$call"), place)
+
+    def _part(self, place: int, span: Span) -> Expr:
+        return TupleItem(UINT64, span, Var(UINT64, span, self._record, "$call"), place)
+
+    def _typed(self, node: _Node) -> _Node:
+        """With the types of what was noted."""
+        types = {self._record: self._note_type, self._memory: self._memory_type}
+        if isinstance(node, Var) and node.slot in types:
+            return replace(node, type=types[node.slot])
+        return below(node, self._typed)
+
+    # --- the two clauses ---
+
+    def _entries(self) -> tuple[FileSite, ...]:
+        places = zip(in_files(self._clause.sites), self._numbers, strict=True)
+        return tuple([replace(site, kind="uprobe", tail=number << 8, ends=()) for site, number in places])
+
+    def _ends(self) -> tuple[FileSite, ...]:
+        found = []
+        for site, number in zip(in_files(self._clause.sites), self._numbers, strict=True):
+            for kind, address, offset in site.ends:
+                end = replace(site, kind=kind, address=address, offset=offset, args=(), tail=number << 8, ends=())
+                found.append(replace(end, red_zone=False))
+        return tuple(found)
+
+    def _key(self, place: Expr) -> tuple[Expr, ...]:
+        return Builtin(UINT64, self._span, "tid"), Arg(UINT64, self._span, TAIL_OF), place
+
+    def _beginning(self) -> tuple[Stmt, ...]:
+        span, calls = self._span, self.calls()
+        here: Expr = Arg(UINT64, span, STACK_POINTER)
+        key = self._key(here)
+        gone: tuple[Stmt, ...] = (MapAdd(span, calls.left, (), _number(1, span)),)
+        if calls.memory:
+            gone = (*gone, Delete(span, calls.memory, key))
+        steps: list[Stmt] = [If(span, HasKey(BOOL, span, calls.open, key), gone, ())]
+        parts: list[Expr] = [Builtin(UINT64, span, "nsecs")]
+        if self._deep:
+            around, depth = Var(UINT64, span, 0, "$around"), Var(UINT64, span, 1, "$depth")
+            note = Var(self._note_type, span, 2, "$note")
+            innermost, there = self._name("innermost"), Find(BOOL, span, calls.open, self._key(around), 2)
+            one_out = VarSet(span, 0, TupleItem(UINT64, span, note, _AROUND))
+            deeper = VarSet(span, 1, _word("+", TupleItem(UINT64, span, note, _DEPTH), _number(1, span)))
+            below_here = Binary(BOOL, span, "<=", around, here)
+            is_one = Binary(BOOL, span, "!=", around, _number(0, span))
+            steps += [
+                VarSet(span, 0, MapGet(UINT64, span, innermost, key[:2])),
+                While(
+                    span, Binary(BOOL, span, "&&", is_one, below_here),
+                    (If(span, there, (one_out,), (VarSet(span, 0, _number(0, span)),)),),
+                ),
+                VarSet(span, 1, _number(0, span)),
+                If(span, is_one, (If(span, there, (deeper,), ()),), ()),
+                MapSet(span, innermost, key[:2], here),
+            ]  # fmt: skip
+            parts += [around, depth]
+        steps.append(MapSet(span, calls.open, key, TupleExpr(self._note_type, span, (*parts, *self._noted))))
+        if calls.memory:
+            steps.append(MapSet(span, calls.memory, key, TupleExpr(self._memory_type, span, tuple(self._read))))
+        return tuple(steps)
+
+    def _ending(self) -> tuple[Stmt, ...]:
+        span, calls = self._span, self.calls()
+        place = _word("-", Arg(UINT64, span, STACK_POINTER), Arg(UINT64, span, POPPED))
+        key = self._key(place)
+        unseen = (MapAdd(span, calls.unseen, (), _number(1, span)), Return(span))
+        there: Expr = Find(BOOL, span, calls.open, key, self._record)
+        steps: list[Stmt] = [If(span, Unary(BOOL, span, "!", there), unseen, ()), Delete(span, calls.open, key)]
+        if self._deep:
+            innermost = self._name("innermost")
+            inside = Binary(BOOL, span, "<=", MapGet(UINT64, span, innermost, key[:2]), place)
+            around = self._typed(self._part(_AROUND, span))
+            is_one = Binary(BOOL, span, "!=", around, _number(0, span))
+            out = If(span, is_one, (MapSet(span, innermost, key[:2], around),), (Delete(span, innermost, key[:2]),))
+            steps.append(If(span, inside, (out,), ()))
+        if calls.memory:
+            read: Expr = Find(BOOL, span, calls.memory, key, self._memory)
+            # What could not be read was counted as the call began.
+            steps += [If(span, Unary(BOOL, span, "!", read), (Return(span),), ()), Delete(span, calls.memory, key)]
+        body = tuple([self._typed(each) for each in self._body])
+        if self._condition is not None:
+            body = (If(self._condition.span, self._typed(self._condition), body, ()),)
+        return (*steps, *body)
+
+
+def _is_read(node: Expr | Stmt) -> bool:
+    """Whether it reads memory itself."""
+    return isinstance(node, Load | Str) or (isinstance(node, Call) and node.name == "buf")
+
+
+def _reads_memory(node: Expr | Stmt) -> bool:
+    return any(map(_is_read, walk(node)))
+
+
+def _is_pure(node: Expr | Stmt) -> bool:
+    """Whether it can be computed from the arguments alone."""
+    if isinstance(node, Call):
+        return _is_read(node) or isinstance(built_in_of(node).lower, Operation)
+    return isinstance(node, _PURE)
+
+
+def _number_in(values: list[Expr], node: Expr) -> int:
+    """The number of an expression among some, at whose end it is put where it is new."""
+    bare = _bare(node)
+    number = next((at for at, each in enumerate(values) if _bare(each) == bare), len(values))
+    if number == len(values):
+        values.append(node)
+    return number
+
+
+def _bare(node: Expr) -> Expr:
+    """The same wherever it stands in the text."""
+    return replace(below(node, _bare), span=NOWHERE)
+
+
+def _word(op: str, left: Expr, right: Expr) -> Expr:
+    return Binary(UINT64, left.span, op, left, right)
+
+
+def _number(value: int, span: Span) -> Expr:
+    return IntLit(UINT64, span, value)

@@ -1,0 +1,64 @@
+"""A `call:` attach point and the functions that it means → sites: the entry of each, with the places where it ends.
+
+A call ends at every `ret` of the function where all are found, and where it may be called again before it has returned:
+an ordinary probe there sees calls at any depth. Else at a return probe (`safety.returns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tracer.dataclass import replace
+from tracer.errors import TracerError
+from tracer.kinds.arch import EM_X86_64
+from tracer.kinds.site import FileSite
+from tracer.resolve.safety.placement import function_start, offset_of_code
+from tracer.resolve.safety.recursion import Recursion
+from tracer.resolve.safety.returns import plan_return
+from tracer.resolve.sites.leaving_out import leave_out
+
+if TYPE_CHECKING:
+    from tracer.resolve.binary import Binary
+    from tracer.resolve.elf.symbol_table import Function
+
+_FEW = 16
+"""Functions of a pattern up to which the calls of each are followed, which takes some ms."""
+
+
+def with_ends(
+    binary: Binary, entries: Sequence[FileSite], functions: Sequence[Function], left_out: list[str],
+    unsafe: list[tuple[str, str]],
+) -> list[FileSite]:  # fmt: skip
+    """The entries of functions as calls of them. Those whose ends cannot be seen are left out where there are others,
+    and `left_out` gets a line about them; `unsafe` gets the functions whose return probes can do harm, with the reason.
+
+    Raises `TracerError` where it is one.
+    """
+    if binary.unwinding.go:
+        raise binary.elf.error(
+            "calls of Go functions cannot be told apart: their stacks move, and their threads change",
+            "trace the entry with uprobe, and the return with uretprobe",
+        )
+    if binary.elf.machine != EM_X86_64:
+        raise binary.elf.error("calls can be paired on x86-64 alone", "trace the entry with uprobe")
+    calls = Recursion(binary.code)
+
+    def recurs(function: Function) -> bool:
+        return calls.of(function, alone=len(functions) > _FEW) is not False
+
+    sites: list[FileSite] = []
+    refused: list[TracerError] = []
+    for entry, each in zip(entries, functions, strict=True):
+        try:
+            function_start(binary.code, each)
+            plan = plan_return(binary.code, binary.unwinding, each, binary.unsafe_returns, recurs, binary.walked)
+        except TracerError as error:
+            refused.append(error)
+            continue
+        if plan.danger is not None:
+            unsafe.append((each.name, plan.danger))
+        ends = [(at, offset_of_code(binary.code, at, f"the return of {each.name}")) for at in plan.addresses]
+        sites.append(replace(entry, kind="call", ends=tuple([(plan.kind, at, offset) for at, offset in ends])))
+    leave_out(refused, len(functions), left_out, "be probed on return")
+    return sites

@@ -1,0 +1,120 @@
+"""The calls of a trace that had no end: which of them are under way, and which were left.
+
+A call is left by an exception, by longjmp(), or with its thread. Where its thread waits in the kernel, /proc tells the
+stack pointer there: what lies below it on the same stack has gone.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from tracer.errors import TracerError, counted, printable
+from tracer.host.maps import mappings
+from tracer.host.stat import facts_of
+from tracer.lang.typed import Calls, Program
+from tracer.lang.types import BoolType, IntType, PointerType, Type
+from tracer.render.notices import Said
+from tracer.results.events import Loss, OpenCall
+from tracer.results.values import MapSnapshot
+
+_MOST = 8
+"""Calls that are told of."""
+_LONGEST = 60
+"""Characters of an expression, and of a string."""
+
+
+class OpenCalls(Said):
+    """The calls that were under way at the end."""
+
+
+def ended(program: Program, snapshot: Callable[[str], MapSnapshot], loss: Loss) -> list[OpenCall]:
+    """The calls under way, the oldest first; `loss` gets the others."""
+    now, threads = time.clock_gettime_ns(time.CLOCK_BOOTTIME), _Threads()
+    found: list[OpenCall] = []
+    for calls in program.calls:
+        loss.unseen += _number(snapshot(calls.unseen))
+        loss.left += _number(snapshot(calls.left))
+        memory = snapshot(calls.memory).items if calls.memory else {}
+        for key, note in snapshot(calls.open).items.items():
+            thread, function, place = key
+            assert isinstance(thread, int) and isinstance(function, int) and isinstance(place, int)
+            assert isinstance(note, tuple) and isinstance(note[0], int)
+            if not threads.are_in(thread, place, note[0]):
+                loss.left += 1
+                continue
+            values = (*note[len(note) - calls.noted :], *_tuple(memory.get(key)))
+            found.append(OpenCall(calls.functions[function], thread, now - note[0], _shown(program, calls, values)))
+    return sorted(found, key=lambda each: -each.age_ns)
+
+
+def _tuple(value: object) -> tuple[object, ...]:
+    return value if isinstance(value, tuple) else ()
+
+
+def _number(counter: MapSnapshot) -> int:
+    value = counter.items.get((), 0)
+    return value if isinstance(value, int) else 0
+
+
+def _shown(program: Program, calls: Calls, values: tuple[object, ...]) -> tuple[str, ...]:
+    """Each value as `args.n = 3`; those that are neither numbers nor text are left out."""
+    found = []
+    for (span, type), value in zip(calls.read, values, strict=False):
+        text = " ".join(program.source.text[span.start : span.end].split())
+        if (shown := _value(type, value)) is not None and 0 < len(text) <= _LONGEST:
+            found.append(f"{text} = {shown}")
+    return tuple(dict.fromkeys(found))
+
+
+def _value(type: Type, value: object) -> str | None:
+    if isinstance(value, int) and isinstance(type, PointerType):
+        return f"{value:#x}"
+    if isinstance(value, int) and isinstance(type, IntType | BoolType):
+        return str(value).lower()
+    if isinstance(value, bytes) and not isinstance(type, IntType):
+        text = value.partition(b"\0")[0].decode(errors="replace")
+        return repr(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…").replace("'", '"')
+    return None
+
+
+class _Threads:
+    """The threads whose calls had no end."""
+
+    def __init__(self) -> None:
+        self._tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        self._stacks: dict[int, tuple[int, int] | None] = {}
+        """Of those that wait, where their stack begins and its pointer."""
+
+    def are_in(self, thread: int, place: int, began: int) -> bool:
+        """Whether a thread may still be in the call whose return address lies there."""
+        facts = facts_of(thread)
+        # One that began later, by more than the tick in which that is told, has only the number of ours.
+        if facts is None or facts.state in ("Z", "X") or facts.process.started * self._tick > began + self._tick:
+            return False
+        if thread not in self._stacks:
+            self._stacks[thread] = _stack(thread)
+        stack = self._stacks[thread]
+        return stack is None or not stack[0] <= place < stack[1]
+
+
+def _stack(thread: int) -> tuple[int, int] | None:
+    with suppress(OSError, ValueError, TracerError):
+        with open(f"/proc/{thread}/syscall") as file:
+            pointer = int(file.read().split()[-2], 16)
+        return next(((each.start, pointer) for each in mappings(thread) if each.start <= pointer < each.end), None)
+    return None
+
+
+def told(calls: Sequence[OpenCall]) -> OpenCalls:
+    """The calls under way, in words."""
+    words = [_told(each) for each in calls[:_MOST]]
+    words += [f"{len(calls) - _MOST} more"] if len(calls) > _MOST else []
+    return OpenCalls(f"{counted(len(calls), 'call')} had not ended: {'; '.join(words)}")
+
+
+def _told(call: OpenCall) -> str:
+    age = f"{call.age_ns / 1e9:.1f} s" if call.age_ns >= 100_000_000 else f"{call.age_ns / 1e6:.1f} ms"
+    return f"{printable(call.function)}({', '.join(call.arguments)}) in thread {call.thread}, begun {age} before"
