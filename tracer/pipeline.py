@@ -94,9 +94,9 @@ def plan(
         from tracer.resolve.symbols.demangle import demangler
 
         def finder() -> Any:
-            from tracer.resolve.variables import places
+            from tracer.resolve.variables.places import Variables
 
-            return places
+            return Variables
 
         return DebugInfo(places, demangler, unused, finder)
 

@@ -29,7 +29,7 @@ from tracer.resolve.dwarf.functions import function_at  # noqa: E402
 from tracer.resolve.dwarf.units.debug_entries import entries_of  # noqa: E402
 from tracer.resolve.dwarf.units.ranges import start_of  # noqa: E402
 from tracer.resolve.elf.file import Elf  # noqa: E402
-from tracer.resolve.variables.places import variables_at  # noqa: E402
+from tracer.resolve.variables.places import Variables  # noqa: E402
 
 MASK = (1 << 64) - 1
 NAMES = {"ip": "rip", **{name: f"r{name}" for name in ("ax", "bx", "cx", "dx", "si", "di", "bp", "sp")}}
@@ -266,6 +266,7 @@ def main() -> None:
     assert entries is not None
     identity = FileIdentity(0, 0, 0, 0)
     known = {}
+    variables = Variables(path, entries, "key")
 
     def start_at(address: int) -> int | None:
         function = function_at(entries, address)
@@ -275,7 +276,7 @@ def main() -> None:
         line = JOB["lines"][str(address)] if "lines" in JOB else 0
         probe = f"uprobe:x:x.c:{line}" if line else "uprobe:x:f+1"
         site = FileSite("uprobe", probe, "", (), 0, path, identity, address, 0)
-        known[address] = variables_at(path, entries, site, "key")
+        known[address] = variables.at(site)
     gdb.execute("set pagination off")
     gdb.execute("set confirm off")
     gdb.execute("set print frame-arguments none")

@@ -14,13 +14,14 @@ from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.units.debug_entries import entries_of
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.sites.line_sites import line_sites
-from tracer.resolve.variables.places import variables_at
+from tracer.resolve.variables.places import Variables
 
 
 def compared(path: str, source: str, lines: int) -> Counter[tuple[bool, bool]]:
     """How many variables of how many lines perf reads, and tracer: at all places of the line."""
     entries = entries_of(Elf(path), keep=True)
     assert entries is not None
+    variables = Variables(path, entries, "")
     found: Counter[tuple[bool, bool]] = Counter()
     for line in range(1, lines + 1):
         point = AttachPoint("uprobe", "", None, path, source=source, line=line)  # type: ignore[arg-type]
@@ -28,7 +29,7 @@ def compared(path: str, source: str, lines: int) -> Counter[tuple[bool, bool]]:
             sites = line_sites(point, Binary(path), SiteLimit(999, 999), [])
         except TracerError:
             continue
-        known = [variables_at(path, entries, site, "") for site in sites]
+        known = [variables.at(site) for site in sites]
         names = {each.name for one in known if isinstance(one, tuple) for each in one if not each.hidden}
         for name in sorted(names):
             ours = all(

@@ -65,13 +65,20 @@ _NOTHING = "there is no debug information of it"
 
 
 class Finder(Protocol):
-    """Finds variables at a place, of a file by its path and its debug information: `resolve.variables.places`."""
+    """Finds variables at places of one file: `resolve.variables.places.Variables`."""
 
-    def variables_at(self, path: str, entries: Entries, site: FileSite, key: str) -> tuple[Local, ...] | None:
+    def at(self, site: FileSite) -> tuple[Local, ...] | None:
         """See there."""
 
-    def readable_lines(self, path: str, entries: Entries, site: FileSite, key: str, name: str) -> Lines | None:
+    def readable(self, site: FileSite, name: str) -> Lines | None:
         """See there."""
+
+    def close(self) -> None:
+        """See there."""
+
+
+NewFinder = Callable[[str, "Entries", str], Finder]
+"""Makes one, of a file by its path, its debug information and the name by which types remember it."""
 
 
 class DebugInfo:
@@ -82,7 +89,7 @@ class DebugInfo:
     def __init__(
         self, sites: Iterable[FileSite], demangler: Callable[[], Demangler] | None = None,
         unused: Callable[[str, int], bool] = lambda path, address: False,
-        finder: Callable[[], Finder] | None = None,
+        finder: Callable[[], NewFinder] | None = None,
     ) -> None:  # fmt: skip
         self._files: dict[str, _File] = {}
         self._unused, self._finder = unused, finder
@@ -150,6 +157,7 @@ class _File:
         self.key, self.path, self._lasting, self._demangler = key, path, lasting, demangler
         self._variables: dict[str, tuple[int, Type] | str] = {}
         self._elf: Elf | None = None
+        self._of_places: Finder | None = None
         self._new = False
 
     @cached_property
@@ -226,26 +234,27 @@ class _File:
         missing = self._entries.split.missing if self._elf is not None and self._entries is not None else ()
         return f"its debug information was split off to {min(missing)}, which is not there" if missing else _NOTHING
 
-    def variables(self, site: FileSite, finder: Callable[[], Finder]) -> tuple[Local, ...] | str:
+    def variables(self, site: FileSite, finder: Callable[[], NewFinder]) -> tuple[Local, ...] | str:
         """The variables in scope at a site, or why they are not known."""
         found: tuple[Local, ...] | None
         try:
             about = f"{site.address} {site.line}"
-            found = self._answer(
-                "variables", about, lambda entries: finder().variables_at(self.path, entries, site, self.key)
-            )
+            found = self._answer("variables", about, lambda entries: self._found_by(finder, entries).at(site))
         except TracerError as error:
             return error.message
         return self._missing() if found is None else found
 
-    def readable(self, site: FileSite, name: str, finder: Callable[[], Finder]) -> Lines:
+    def readable(self, site: FileSite, name: str, finder: Callable[[], NewFinder]) -> Lines:
         """The lines at which a variable can be read that cannot at a site."""
         found: Lines | None
         about = f"{site.address} {site.line} {name}"
-        found = self._answer(
-            "readable", about, lambda entries: finder().readable_lines(self.path, entries, site, self.key, name)
-        )
+        found = self._answer("readable", about, lambda entries: self._found_by(finder, entries).readable(site, name))
         return found or Lines("")
+
+    def _found_by(self, finder: Callable[[], NewFinder], entries: Entries) -> Finder:
+        if self._of_places is None:
+            self._of_places = finder()(self.path, entries, self.key)
+        return self._of_places
 
     def no_result(self, site: FileSite, unused: Callable[[str, int], bool]) -> str:
         """Why the function that a site is in returns nothing; "" where it returns something, or nobody knows."""
@@ -317,6 +326,8 @@ class _File:
             self._new = False
         if self._elf is not None:
             self._elf.close()
+        if self._of_places is not None:
+            self._of_places.close()
 
 
 def prototype(path: str, address: int) -> tuple[str, ...] | None:

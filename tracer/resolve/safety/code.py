@@ -48,6 +48,7 @@ class Code:
         self.symbols = symbols
         self._looked_at = 0
         self._decoded: dict[tuple[int, int], tuple[Instruction, ...]] = {}
+        self._starts: dict[tuple[int, int], tuple[tuple[int, ...], int | None]] = {}
         self._accessed: dict[int, frozenset[int]] = {}
 
     @cached_property
@@ -126,6 +127,26 @@ class Code:
             data = self.elf.memory(of.start, of.end - of.start, "the function's code") or b""
             self._decoded[key] = decode(data, of.start, self.elf.machine)
         return self._decoded[key]
+
+    def starts(self, of: Range) -> tuple[int, ...]:
+        """Where the instructions of a function begin."""
+        return self._judged(of)[0]
+
+    def astray(self, of: Range) -> int | None:
+        """The first jump that lands inside an instruction of the function: the decoding is then wrong somewhere."""
+        return self._judged(of)[1]
+
+    def _judged(self, of: Range) -> tuple[tuple[int, ...], int | None]:
+        key = (of.start, of.end)
+        if key not in self._starts:
+            instructions = self.instructions(of)
+            starts = tuple([each.address for each in instructions])
+            inside = range(of.start, min(of.end, starts[-1] if starts else of.start))
+            whole = set(starts)
+            jumps = ((each.address, each.target) for each in instructions if each.jumps)
+            astray = (at for at, target in jumps if target is not None and target in inside and target not in whole)
+            self._starts[key] = starts, next(astray, None)
+        return self._starts[key]
 
     def accessed(self, address: int) -> frozenset[int]:
         """The fixed addresses that the instructions of the function around an address read or write. One that is only

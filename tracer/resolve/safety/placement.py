@@ -126,11 +126,11 @@ def inside_function(code: Code, address: int, around: Range | None = None) -> tu
         )
     if address == around.start:
         return offset, around
-    starts = [each.address for each in code.instructions(around)]
+    starts = code.starts(around)
     name = around.name or f"the function at {around.start:#x}"
     index = bisect_left(starts, address)
     if index < len(starts) and starts[index] == address:
-        astray = _jump_into_instruction(code, around, starts)
+        astray = code.astray(around)
         if astray is not None:
             raise code.elf.error(
                 f"the instructions of {name} cannot be told apart: a jump at {astray:#x} goes into the middle of one"
@@ -152,23 +152,13 @@ def _place(around: Range, address: int) -> str:
     return f"{around.name}{distance} ({address:#x})"
 
 
-def _jump_into_instruction(code: Code, around: Range, starts: list[int]) -> int | None:
-    """The first jump that lands inside an instruction of the function: the decoding is then wrong somewhere."""
-    known = set(starts)
-    for each in code.instructions(around):
-        target = each.target if each.jumps else None
-        if target is not None and around.holds(target) and target not in known and target < starts[-1]:
-            return each.address
-    return None
-
-
 def holds_other_code(code: Code, address: int) -> bool:
     """Whether the address of a note that may be of dropped code is not that of a nop between two instructions."""
     elf = code.elf
     if not (elf.memory(address, LONGEST, "the site") or b"").startswith(NOPS.get(elf.machine, ())):
         return True
     around = code.range_at(address)
-    starts = [each.address for each in code.instructions(around)] if around is not None else []
+    starts = code.starts(around) if around is not None else ()
     return bool(starts) and address < starts[-1] and address not in starts
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from contextlib import closing
 from functools import cached_property
 
 from tracer.dataclass import replace
@@ -41,30 +40,52 @@ _OF_BLOCK = "nothing is said about the variables of the line's block"
 _NOT_YET = "not yet there"
 
 
-def variables_at(path: str, entries: Entries, site: FileSite, key: str) -> tuple[Local, ...] | str | None:
-    """The variables in scope at a site, the innermost first. Else why they are not known; None where no debug
-    information tells of the place. `key` is the name by which types remember their file.
+class Variables:
+    """The variables of the file of a path, by its debug information. What is known of a function is kept for the next
+    place in it. `key` is the name by which types remember their file.
     """
-    with closing(Elf(path)) as elf:
-        function = function_at(entries, site.address)
-        return None if function is None else _Places(elf, entries, function, key).at(site)
 
+    def __init__(self, path: str, entries: Entries, key: str) -> None:
+        self._elf, self._entries, self._key = Elf(path), entries, key
+        self._code = Code(self._elf, Symbols(self._elf, find_debug_file))
+        self._tables = Tables(self._elf, find_debug_file)
+        self._functions: dict[int, _Places] = {}
 
-def readable_lines(path: str, entries: Entries, site: FileSite, key: str, name: str) -> Lines | None:
-    """The nearest lines of the function at which a variable can be read, at each place of the line."""
-    with closing(Elf(path)) as elf:
-        function = function_at(entries, site.address)
-        return None if function is None else _Places(elf, entries, function, key).lines(site, name)
+    def at(self, site: FileSite) -> tuple[Local, ...] | None:
+        """The variables in scope at a site, the innermost first; None where no debug information tells of the place."""
+        places = self._around(site)
+        return None if places is None else places.at(site)
+
+    def readable(self, site: FileSite, name: str) -> Lines | None:
+        """The nearest lines of the function at which a variable can be read, at each place of the line."""
+        places = self._around(site)
+        return None if places is None else places.lines(site, name)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._elf.close()
+
+    def _around(self, site: FileSite) -> _Places | None:
+        function = next((each.function for each in self._functions.values() if each.holds(site.address)), None)
+        function = function or function_at(self._entries, site.address)
+        if function is None:
+            return None
+        if function.id not in self._functions:
+            self._functions[function.id] = _Places(self._code, self._tables, self._entries, function, self._key)
+        return self._functions[function.id]
 
 
 class _Places:
     """One function of a file."""
 
-    def __init__(self, elf: Elf, entries: Entries, function: Entry, key: str) -> None:
-        self.elf, self.entries, self.function, self.key = elf, entries, function, key
-        code = Code(elf, Symbols(elf, find_debug_file))
+    def __init__(self, code: Code, tables: Tables, entries: Entries, function: Entry, key: str) -> None:
+        self.elf, self.entries, self.function, self.key = code.elf, entries, function, key
         self.text = Text(entries, function)
-        self.frame = FrameAt(function, code, Tables(elf, find_debug_file), self.text.rows)
+        self.frame = FrameAt(function, code, tables, self.text.rows)
+
+    def holds(self, address: int) -> bool:
+        """Whether the function's code holds an address."""
+        return any(start <= address < end for start, end in self.frame.ranges)
 
     # --- variables
 
@@ -188,8 +209,7 @@ class _Places:
             raise Refused(_NOT_YET)
         if (behind := self.text.behind(found)) < 0:
             raise Refused(_NOT_YET)
-        first = min((each.address for each in self.text.rows if each.line == line_of(found.entry)), default=0)
-        if behind == 0 and address <= first:
+        if behind == 0 and address <= self.text.first_of_line.get(line_of(found.entry), 0):
             raise Refused(_NOT_YET)
 
     # --- parameters as they were passed
@@ -237,7 +257,7 @@ class _Places:
     # --- lines
 
     def lines(self, site: FileSite, name: str) -> Lines:
-        """See `readable_lines`."""
+        """See `Variables.readable`."""
         row = self.text.row(site)
         here = row.line if row is not None else 0
         path = (row.path or "") if row is not None else ""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import cached_property
+from operator import itemgetter
+from typing import NamedTuple
 
 from tracer.kinds.site import FileSite
 from tracer.resolve.dwarf.calls.stated_locations import is_llvms
@@ -22,6 +24,17 @@ from tracer.resolve.dwarf.units.entries import Entries
 from tracer.resolve.dwarf.units.ranges import code_of
 from tracer.resolve.dwarf.units.unit import Entry, Unit
 from tracer.resolve.variables.scopes import Found, abstract_blocks
+
+
+class _Block(NamedTuple):
+    """A block of the text: where its entry stands, the last line of each source file that its code is of, and its
+    variables: the name, the line and the source file of the declaration.
+    """
+
+    at: int
+    last: dict[str | None, int]
+    variables: list[tuple[str, int, str | None]]
+
 
 Absent = list[tuple[str, int, int]]
 """Variables: the name, the line of the declaration, and how many calls further out it is."""
@@ -39,6 +52,8 @@ class Text:
         self.entries, self.function = entries, function
         self._scopes: list[Entry] = []
         self._lines: list[tuple[str, int]] = []
+        self._absent: Absent | None = None
+        self._blocks: dict[int, list[_Block]] = {}
 
     def begin(self, scopes: list[Entry], site: FileSite) -> str:
         """Goes on with a place, in these scopes. Returns the name of the function that its line is of where no scope is
@@ -47,6 +62,7 @@ class Text:
         other = self._owner(scopes, site)
         self._scopes = scopes
         self._lines = [] if other else list(self._reached(scopes, site))
+        self._absent = None
         return other
 
     @cached_property
@@ -68,6 +84,11 @@ class Text:
             return ()
         return tuple(row for start, end in sorted(code_of(self.function)) for row in self._table.rows(start, end))
 
+    @cached_property
+    def first_of_line(self) -> dict[int, int]:
+        """The lowest address of the function's code at each line."""
+        return {row.line: row.address for row in sorted(self.rows, key=lambda row: -row.address)}
+
     def row(self, site: FileSite) -> Row | None:
         """The row of a site: of several lines that begin there, that of the line that is meant."""
         at = bisect_right(self.rows, site.address, key=lambda row: row.address) - 1
@@ -82,7 +103,9 @@ class Text:
     def is_another(self, found: Found) -> bool:
         """Whether an inner variable of the name is in scope in the text, and its block does not hold the address."""
         name, line = name_of(found.entry), line_of(found.entry)
-        levels = [(level, at) for other, at, level in self._missing() if other == name]
+        if self._absent is None:
+            self._absent = self._missing()
+        levels = [(level, at) for other, at, level in self._absent if other == name]
         return any(found.level > level or (found.level == level and line < at) for level, at in levels)
 
     def _missing(self) -> Absent:
@@ -104,13 +127,28 @@ class Text:
                 # Of blocks without code nothing says where they end; no caller's variable is taken for one of theirs.
                 every = {one.id: one for block in abstract_blocks(scope_).values() for one in block}
                 found += [(name_of(one), -1, level) for one in every.values() if line_of(one) <= line]
-                left = [scope_]
-                while left:
-                    block = left.pop()
-                    left += [each for each in block.children() if each.tag == dw.LEXICAL_BLOCK]
-                    if block.at not in chain:
-                        found += self._reaching(block, path, line, level)
+                for block in self._blocks_of(scope_):
+                    if block.at not in chain and line <= block.last.get(path, 0):
+                        found += [(name, at, level) for name, at, of in block.variables if at <= line and of == path]
         return found
+
+    def _blocks_of(self, scope_: Entry) -> list[_Block]:
+        """A scope and the blocks in it that belong to the same call."""
+        if scope_.at not in self._blocks:
+            blocks, rest = [], [scope_]
+            while rest:
+                block = rest.pop()
+                children = list(block.children())
+                rest += [child for child in children if child.tag == dw.LEXICAL_BLOCK]
+                last: dict[str | None, int] = {}
+                for start, end in code_of(block):
+                    for row in self._between(start, end):
+                        last[row.path] = max(row.line, last.get(row.path, 0))
+                declared = ((child, line_of(child)) for child in children if child.tag == dw.VARIABLE)
+                variables = [(name_of(child), line, self._file_of(child)) for child, line in declared if line]
+                blocks.append(_Block(block.at, last, variables))
+            self._blocks[scope_.at] = blocks
+        return self._blocks[scope_.at]
 
     @cached_property
     def _lost(self) -> list[Entry]:
@@ -118,15 +156,6 @@ class Text:
         tops = self.function.unit.top.children() if is_llvms(self.function) else ()
         nameless = (each for each in tops if each.tag == dw.SUBPROGRAM and not linked_name(each))
         return [one for each in nameless for one in each.children() if one.tag == dw.VARIABLE]
-
-    def _reaching(self, block: Entry, path: str, line: int, level: int) -> Iterator[tuple[str, int, int]]:
-        lines = [
-            row.line for start, end in code_of(block) for row in self._between(start, end) if row.path == path
-        ]  # fmt: skip
-        for each in block.children():
-            at = line_of(each) if each.tag == dw.VARIABLE else 0
-            if at and lines and at <= line <= max(lines) and self._is_of_file(each, path):
-                yield name_of(each), at, level
 
     def _between(self, start: int, end: int) -> tuple[Row, ...]:
         first, last = (bisect_left(self.rows, place, key=lambda row: row.address) for place in (start, end))
@@ -155,15 +184,20 @@ class Text:
         if row is None or not row.line:
             return ""
         around = [origin(each) for each in scopes if each.tag != dw.LEXICAL_BLOCK]
-        inside = {each.id: each for each in map(origin, self.inlined)}
-        texts = {
-            each.id: each for each in (*inside.values(), *around)
-            if self._is_of_file(each, row.path) and (each.number(dw.DECL_LINE) or 0) <= row.line
-        }  # fmt: skip
-        last = max(texts.values(), key=lambda each: each.number(dw.DECL_LINE) or 0, default=None)
+        own = [(each, self._file_of(each), each.number(dw.DECL_LINE) or 0) for each in around]
+        texts = [
+            (line, each) for each, path, line in (*self._inlined_texts, *own) if path == row.path and line <= row.line
+        ]
+        last = max(texts, key=itemgetter(0), default=(0, None))[1]
         if last is None or last.id in {each.id for each in around} or name_of(around[-1]) in scope(last):
             return ""
         return name_of(last)
+
+    @cached_property
+    def _inlined_texts(self) -> list[tuple[Entry, str | None, int]]:
+        """Functions that were inlined, each with the source file and the line of its declaration."""
+        functions = {each.id: each for each in map(origin, self.inlined)}
+        return [(each, self._file_of(each), each.number(dw.DECL_LINE) or 0) for each in functions.values()]
 
     @cached_property
     def inlined(self) -> list[Entry]:
@@ -173,9 +207,12 @@ class Text:
 
     def _is_of_file(self, entry: Entry, path: str | None) -> bool:
         """Whether a variable is declared in a source file."""
-        table = self._table
+        return path is not None and self._file_of(entry) == path
+
+    def _file_of(self, entry: Entry) -> str | None:
+        """The source file that a variable is declared in, None where that is not known."""
+        table, unit = self._table, self.function.unit
         stated = next((each for each in origins(entry) if dw.DECL_FILE in each), None)
-        if stated is None or table is None or stated.unit.file is not self.function.unit.file:
-            return False
-        same = stated.unit.at == self.function.unit.at
-        return same and table.paths.get(stated.number(dw.DECL_FILE) or 0) == path
+        if stated is None or table is None or stated.unit.file is not unit.file or stated.unit.at != unit.at:
+            return None
+        return table.paths.get(stated.number(dw.DECL_FILE) or 0)

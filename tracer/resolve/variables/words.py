@@ -100,6 +100,6 @@ def _number(value: int, size: int, local: Local) -> int:
 
 
 def _places() -> Any:
-    from tracer.resolve.variables import places
+    from tracer.resolve.variables.places import Variables
 
-    return places
+    return Variables

@@ -73,7 +73,7 @@ def test_where_they_are_not_known_they_are_refused(app: Path, word: str) -> None
         word, f"{word} is not known when the function returns", "it is known where the function begins"
     )  # fmt: skip
     assert fault(f"BEGIN {{ print({word}); }}") == (
-        word, f"{word} is not known in BEGIN", f"{word} belongs to a usdt, uprobe or uretprobe"
+        word, f"{word} is not known in BEGIN", f"{word} belongs to a usdt, uprobe, uretprobe or call"
     )  # fmt: skip
 
 

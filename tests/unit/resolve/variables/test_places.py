@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -16,7 +18,7 @@ from tracer.resolve.dwarf.units.debug_entries import entries_of
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.sites.line_sites import line_sites
 from tracer.resolve.variables.expressions import OPTIMISED_OUT
-from tracer.resolve.variables.places import readable_lines, variables_at
+from tracer.resolve.variables.places import Variables
 
 TEXT = (HERE / "variables.c").read_text().split("\n")
 FRAME = "in the frame"
@@ -41,7 +43,7 @@ def inside(path: Path, function: str, offset: int) -> FileSite:
 def known(path: Path, site: FileSite) -> tuple[Local, ...]:
     entries = entries_of(Elf(str(path)), keep=True)
     assert entries is not None
-    found = variables_at(str(path), entries, site, "file")
+    found = Variables(str(path), entries, "file").at(site)
     assert isinstance(found, tuple)
     return found
 
@@ -124,7 +126,7 @@ def test_the_nearest_lines_where_it_can_be_read_are_known() -> None:
     entries = entries_of(Elf(str(path)), keep=True)
     assert entries is not None
     (site,) = sites(path, "first")
-    assert readable_lines(str(path), entries, site, "file", "total") == Lines("variables.c:23", 0, 25)
+    assert Variables(str(path), entries, "file").readable(site, "total") == Lines("variables.c:23", 0, 25)
 
 
 @pytest.mark.parametrize("flags", ["-gdwarf-2", "-gdwarf-3", "-gdwarf-4", "-gdwarf-5", "-gsplit-dwarf",
@@ -133,3 +135,37 @@ def test_each_form_of_debug_information_says_the_same(flags: str, tmp_path: Path
     path = compiled(tmp_path, "gcc", "-O0", "-g", *flags.split(), "-w")
     (site,) = sites(path, "mixed")
     assert shown(path, site) == dict.fromkeys(("a", "b", "p", "word", "few", "c"), FRAME)
+
+
+def test_a_large_function_is_looked_at_once_for_all_its_lines(tmp_path: Path) -> None:
+    """Each place once took time that grew with the function: six seconds each in CPython's interpreter loop."""
+    blocks = "".join(f"  {{ int b{number} = n + {number}; s += b{number} * n; }}\n" for number in range(400))
+    source = tmp_path / "large.c"
+    text = f"int large(int n)\n{{\n  int s = 0;\n{blocks}  return s;\n}}\n"
+    source.write_text(f"{text}int main(void) {{ return large(2); }}\n")
+    path = tmp_path / "large"
+    subprocess.run(["gcc", "-O0", "-g", "-o", path, source], check=True)
+    entries = entries_of(Elf(str(path)), keep=True)
+    assert entries is not None
+    variables = Variables(str(path), entries, "file")
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    binary = Binary(str(path))
+    numbers = range(4, 404)
+    places = []
+    for line in numbers:
+        point = AttachPoint("uprobe", "", None, str(path), source="large.c", line=line)  # type: ignore[arg-type]
+        places += line_sites(point, binary, SiteLimit(99, 99), [])
+    sys.setprofile(count)
+    try:
+        found = [variables.at(site) for site in places]
+    finally:
+        sys.setprofile(None)
+    assert len(places) == len(numbers)
+    names = [{each.name for each in one or ()} for one in found]
+    assert [sorted(each) for each in names[:2]] == [["b0", "n", "s"], ["b1", "n", "s"]]
+    assert calls < 30_000 * len(places), calls / len(places)  # 194,000 before
