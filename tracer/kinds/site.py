@@ -196,7 +196,8 @@ class FileSite(Site):
     behind it, where newer kernels probe faster (`kernel.trials.nop10`). `nests`: the function of a return probe may be
     called again before it has returned. `tail`: of a function that ends in tail calls, what stands at the place: see
     `TailPlace`. `raised`: the file offset of a semaphore that is not `semaphore`, since the kernel would raise it in
-    the wrong memory: tracer does it itself. `source_file` and `source_line` are the place in source text, "" and
+    the wrong memory: tracer does it itself. `copy`: of an inlined copy of the function, which number
+    its entry has in the debug information. `source_file` and `source_line` are the place in source text, "" and
     0 where nobody has asked or nothing tells.
     """
 
@@ -211,6 +212,7 @@ class FileSite(Site):
     nests: bool = False
     tail: int = 0
     raised: int | None = None
+    copy: int = 0
     source_file: str = ""
     source_line: int = 0
 

@@ -29,7 +29,7 @@ from tracer.lang.types import (
     Type,
 )
 from tracer.lang.types.combine import layout
-from tracer.lang.types.outside import Lines, Local, Parameter, Piece
+from tracer.lang.types.outside import INSIDE, Lines, Local, Parameter, Piece
 from tracer.resolve import marshalling
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.parameters import parameters_at
@@ -212,6 +212,8 @@ class _File:
     def parameters(self, site: FileSite) -> tuple[Parameter, ...] | str:
         """The parameters of a function, or why they are not known."""
         found: tuple[Parameter, ...] | str | None
+        if site.copy:
+            return INSIDE
         try:
             found = self._answer("parameters", site.address, lambda entries: parameters_at(entries, site, self.key))
         except TracerError as error:
@@ -227,7 +229,7 @@ class _File:
         """The variables in scope at a site, or why they are not known."""
         found: tuple[Local, ...] | None
         try:
-            about = f"{site.address} {site.line}"
+            about = f"{site.address} {site.line} {site.copy}"
             found = self._answer(
                 "variables", about, lambda entries: finder().variables_at(self.path, entries, site, self.key)
             )
@@ -238,7 +240,7 @@ class _File:
     def readable(self, site: FileSite, name: str, finder: Callable[[], Finder]) -> Lines:
         """The lines at which a variable can be read that cannot at a site."""
         found: Lines | None
-        about = f"{site.address} {site.line} {name}"
+        about = f"{site.address} {site.line} {site.copy} {name}"
         found = self._answer(
             "readable", about, lambda entries: finder().readable_lines(self.path, entries, site, self.key, name)
         )

@@ -28,22 +28,23 @@ def lines_of(binary: Binary, addresses: Iterable[int], path: str) -> set[int]:
     """
     found: set[int] = set()
     for address in addresses:
-        found.update(asked(binary.path, "lines", address, partial(_lines, address, path)) or ())
+        found.update(asked(binary.path, "lines", f"{address} {path}", partial(_lines, address, path)) or ())
     return found
 
 
 def _lines(address: int, path: str, entries: Entries) -> tuple[int, ...]:
     function = function_at(entries, address)
-    return () if function is None else tuple(dict.fromkeys(_own_lines(entries, function, path)))
+    return () if function is None else tuple(dict.fromkeys(own_lines(Text(entries, function), function, path)))
 
 
-def _own_lines(entries: Entries, function: Entry, path: str) -> Iterator[int]:
-    text, own = Text(entries, function), origin(function)
-    others = [each for each in text.inlined if origin(each).id != own.id]
+def own_lines(text: Text, function: Entry, path: str) -> Iterator[int]:
+    """The lines in some code that are of a function: of its own, or of a copy of it in another."""
+    own = origin(function)
+    others = [each for each in (text.function, *text.inlined) if origin(each).id != own.id]
     nested = [each for each in others if name_of(function) in scope(each)]
     taken = [piece for each in nested for piece in code_of(each)]
     first = line_of(function)
-    declared = {line_of(each) for each in others if each not in nested}
+    declared = {line_of(each) for each in others if each not in nested and text.file_of(each) == path}
     for row in text.rows:
         if row.is_stmt and row.path == path and row.line >= first:
             own_text = not any(first < line <= row.line for line in declared)

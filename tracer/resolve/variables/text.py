@@ -39,6 +39,7 @@ class Text:
         self.entries, self.function = entries, function
         self._scopes: list[Entry] = []
         self._lines: list[tuple[str, int]] = []
+        self._others: dict[int, LineTable | None] = {}
 
     def begin(self, scopes: list[Entry], site: FileSite) -> str:
         """Goes on with a place, in these scopes. Returns the name of the function that its line is of where no scope is
@@ -121,14 +122,15 @@ class Text:
 
     def _reaching(self, block: Entry, path: str, line: int, level: int) -> Iterator[tuple[str, int, int]]:
         lines = [
-            row.line for start, end in code_of(block) for row in self._between(start, end) if row.path == path
+            row.line for start, end in code_of(block) for row in self.between(start, end) if row.path == path
         ]  # fmt: skip
         for each in block.children():
             at = line_of(each) if each.tag == dw.VARIABLE else 0
             if at and lines and at <= line <= max(lines) and self._is_of_file(each, path):
                 yield name_of(each), at, level
 
-    def _between(self, start: int, end: int) -> tuple[Row, ...]:
+    def between(self, start: int, end: int) -> tuple[Row, ...]:
+        """The rows of code from `start` to `end`."""
         first, last = (bisect_left(self.rows, place, key=lambda row: row.address) for place in (start, end))
         return self.rows[first:last]
 
@@ -170,6 +172,22 @@ class Text:
         """What was inlined into the function."""
         unit = self.function.unit
         return [unit.entry(at) for at, _, each in unit.walk(start=self.function.at) if each.tag == dw.INLINED]
+
+    def file_of(self, function: Entry) -> str:
+        """The source file that a function is declared in, "" where nothing says. Of link-time optimisation another
+        unit says it.
+        """
+        stated = next((each for each in origins(function) if dw.DECL_FILE in each), None)
+        if stated is None or stated.unit.file is not self.function.unit.file:
+            return ""
+        unit = stated.unit
+        if unit.at == self.function.unit.at:
+            table = self._table
+        else:
+            if unit.at not in self._others:
+                self._others[unit.at] = line_table(self.entries, unit)
+            table = self._others[unit.at]
+        return "" if table is None else table.paths.get(stated.number(dw.DECL_FILE) or 0, "")
 
     def _is_of_file(self, entry: Entry, path: str | None) -> bool:
         """Whether a variable is declared in a source file."""
