@@ -48,11 +48,17 @@ def line_sites(
     """
     assert point.source is not None
     found = sequences_of(binary, point.source)
+    starts: list[int] = []
+    wanted: Container[int] = range(point.line, max(point.line, point.last) + 1)
     if point.by_line:
-        wanted: Container[int] = _of_functions(point, binary, _path_of(found), left_out, processes)
-    else:
-        wanted = range(point.line, max(point.line, point.last) + 1)
-    places = _reached([each for sequence in found for each in _pieces(sequence, wanted, point.column, binary)])
+        starts, wanted = _of_functions(point, binary, _path_of(found), left_out, processes)
+    pieces = [each for sequence in found for each in _pieces(sequence, wanted, point.column, binary)]
+    if starts and binary.symbols.has_mangled_names:
+        from tracer.resolve.functions.function_lines import of_others
+
+        others = of_others(binary, starts, {each.address for each in pieces})
+        pieces = [each for each in pieces if each.address not in others]
+    places = _reached(pieces)
     if not places:
         raise _no_code(point, printable(binary.shown), found)
     limit.check(len(places), f"{printable(binary.shown)}: {_written(point)} begins at {len(places)} places")
@@ -69,8 +75,10 @@ def line_sites(
 
 def _of_functions(
     point: AttachPoint, binary: Binary, path: str, left_out: list[str], processes: Sequence[Picture]
-) -> set[int]:
-    """The lines of the functions that are meant; of one without code of its own those that its inlined copies have."""
+) -> tuple[list[int], set[int]]:
+    """Where the functions that are meant begin, and their lines; of one without code of its own those that its inlined
+    copies have.
+    """
     from tracer.resolve.functions.function_lines import lines_of
 
     try:
@@ -83,8 +91,9 @@ def _of_functions(
         found = copied_lines(binary, meant, point.source or "", path)
         if not found:
             raise
-        return found
-    return lines_of(binary, [each.address for each in functions], path)
+        return [], found
+    starts = [each.address for each in functions]
+    return starts, lines_of(binary, starts, path)
 
 
 def _path_of(sequences: Iterable[Rows]) -> str:
