@@ -18,6 +18,7 @@ from functools import lru_cache
 
 from tracer.dataclass import NamedTuple
 from tracer.errors import printable
+from tracer.kinds.site import FileIdentity
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.functions import linked_name, name_of, origin
 from tracer.resolve.dwarf.lines.line_table import Row
@@ -84,11 +85,12 @@ def copied_lines(binary: Binary, meant: Meant, source: str, path: str) -> set[in
 
 def _meant(binary: Binary, meant: Meant, source: str | None) -> Iterator[tuple[str, Entry, Text]]:
     """The name and entry of each copy, and the text of the compiled function that holds it."""
-    entries, every = _inlined(binary.path)
-    chosen = {*meant({name for name, *_ in every})}
+    entries, by_name = _inlined(binary.path, binary.identity)
     texts: dict[int, Text] = {}
-    for name, entry, holder in every:
-        if entries is not None and name in chosen and not _is_part(binary, holder, entry):
+    for name in meant(by_name):
+        for entry, holder in by_name[name]:
+            if entries is None or _is_part(binary, holder, entry):
+                continue
             if holder.id not in texts:
                 texts[holder.id] = Text(entries, holder)
             text = texts[holder.id]
@@ -96,18 +98,20 @@ def _meant(binary: Binary, meant: Meant, source: str | None) -> Iterator[tuple[s
                 yield name, entry, text
 
 
-_Inlined = tuple[str, Entry, Entry]
-"""The name of a copy, its entry, and that of the compiled function that holds it."""
+_Inlined = tuple[Entry, Entry]
+"""The entry of a copy, and that of the compiled function that holds it."""
 
 
 @lru_cache(maxsize=4)
-def _inlined(path: str) -> tuple[Entries | None, list[_Inlined]]:
-    """The debug information of a file, and all copies that it tells of."""
-    entries = entries_of(Elf(path))
-    return entries, [] if entries is None else [*_every(entries)]
+def _inlined(path: str, identity: FileIdentity) -> tuple[Entries | None, dict[str, list[_Inlined]]]:
+    """The debug information of a file, and all copies that it tells of, by name."""
+    entries, found = entries_of(Elf(path)), dict[str, list[_Inlined]]()
+    for name, entry, holder in _every(entries) if entries is not None else ():
+        found.setdefault(name, []).append((entry, holder))
+    return entries, found
 
 
-def _every(entries: Entries) -> Iterator[_Inlined]:
+def _every(entries: Entries) -> Iterator[tuple[str, Entry, Entry]]:
     names: dict[int, str] = {}
     for unit in (whole for each in entries.units if not each.type_at for whole in entries.whole(each)):
         around: list[tuple[int, Entry]] = []  # functions and the depth at which they stand
@@ -186,7 +190,7 @@ def _fault(
     return _LOOP if begin in code.reached(code.following(begin), is_inside) else ""
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def _code(code: Code, around: Range) -> _Code:
     return _Code(code.instructions(around))
 

@@ -64,7 +64,7 @@ def function_sites(
         functions = meant_functions(point, binary, processes, left_out)
     sites = _of_functions(point, binary, functions, limit, left_out) if functions else []
     if copies:
-        sites += _of_copies(point, binary, copies, limit.less(len(sites)), left_out)
+        sites += _of_copies(point, binary, copies, limit.less(len(sites)), len(sites), left_out)
     left_out += calls_of_copies(point, binary, functions, all)
     if not point.cpp and point.source is None:
         return sites
@@ -95,8 +95,9 @@ def _with_copies(
 
 
 def _of_copies(
-    point: AttachPoint, binary: Binary, copies: Sequence[Copy], limit: SiteLimit, left_out: list[str]
+    point: AttachPoint, binary: Binary, copies: Sequence[Copy], limit: SiteLimit, own: int, left_out: list[str]
 ) -> list[FileSite]:
+    """The sites of copies; `own` says how many their functions have beside."""
     limit.check(len(copies), f"{printable(binary.shown)}: '{printable(point.name or '')}' means {len(copies)} copies")
     sites = []
     refused: list[TracerError] = []
@@ -109,7 +110,7 @@ def _of_copies(
             continue
         args = tuple([replace(arg, operand=_OF_COPY) for arg in site.args])
         sites.append(replace(site, function=binary.function_text(each.name), args=args, copy=each.id))
-    leave_out(refused, len(copies), left_out, "be probed", "inlined copies")
+    leave_out(refused, own + len(copies), left_out, "be probed", "places")
     return sites
 
 
