@@ -72,12 +72,13 @@ def plan(
     config = configure(tree.config, environment, given)[0]
     sites = expand(
         tree, target, config.max_probes, left_out,
-        missing=config.missing_probes, unsafe_returns=config.unsafe_returns, filtered=_filters_end_returns(tree),
+        missing=config.missing_probes, unsafe_returns=config.unsafe_returns, inlined=config.inlined,
+        filtered=_filters_end_returns(tree),
     )  # fmt: skip
     places = places_among(chain.from_iterable(sites.values()))
     named = (node.name.removeprefix("__builtin_") for node in walk_program(tree) if isinstance(node, Name | Call))
     if places and not {"line", "file"}.isdisjoint(named):
-        from tracer.resolve.sites.source_places import with_sources
+        from tracer.resolve.source_places import with_sources
 
         sites = with_sources(sites)
         places = places_among(chain.from_iterable(sites.values()))
@@ -154,7 +155,7 @@ def probes(
     warnings: list[Diagnostic] = []
     sites = expand(
         replace(tree, clauses=clauses), target, config.max_probes, warnings,
-        missing=missing, unsafe_returns=config.unsafe_returns,
+        missing=missing, unsafe_returns=config.unsafe_returns, inlined=config.inlined,
     )  # fmt: skip
     found = {id(clause.points[0]): sites[index] for index, clause in enumerate(clauses)}
     listed: list[Listed] = []

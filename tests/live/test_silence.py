@@ -45,7 +45,7 @@ def test_each_attach_point_has_its_reason(backend: str, place: Place, clean: Non
         assert said(done.err) == [
             f"{wanted[0]} was never hit: its semaphore reads 0 in {whom}, which therefore skips the probe",
             f"{wanted[1]} was never hit: twice was inlined at 3 places (in bake and shop),"
-            " and its own code was not called",
+            " and its own code was not called; config = { inlined = true } counts them",
             f"{wanted[2]} was never hit: {whom} has loaded {path}, but did not call it",
             f"{wanted[3]} was never hit: chosen is an indirect function (ifunc), and chosen_here, what its resolver"
             " chooses here, is probed: no process came by there, though one that chose another may have called it",
@@ -196,6 +196,7 @@ def test_places_of_a_wildcard_that_cannot_be_hit_are_told_and_with_v_all_that_we
     wanted = f"uprobe:{path}:[bstu]*", f"uprobe:{path}:shop, uprobe:{path}:[bst]*"
     program = " ".join(f"{each} {{ @[func] = count(); }}" for each in wanted)
     inlined = "twice was inlined at 3 places (in bake and shop), and its own code was not called"
+    inlined += "; config = { inlined = true } counts them"
     for options in (), ("-v",), ("-q",):
         done = tracer("--backend", backend, *options, "-e", program, "-c", f"{path} 0.2")
         assert "@[bake]: 400\n@[shop]: 400\n" in done.text

@@ -68,6 +68,10 @@ RECIPES: dict[str, Recipe] = {
     "beginnings": Recipe(("beginnings.c",)),
     "pairs": Recipe(("pairs.c",), ("-O1", "-g", "-static", "-no-pie", "-fno-pie", "-fno-optimize-sibling-calls")),
     "inlines": Recipe(("inlines.c",), ("-O2", "-g", "-fno-optimize-sibling-calls")),
+    "inlined": Recipe(("inlined.c",)),
+    "inlined-clang": Recipe(("inlined.c",), compiler="clang"),
+    "inlined-cc": Recipe(("inlined.cc",), compiler="g++"),
+    "inlined-cc-clang": Recipe(("inlined.cc",), compiler="clang++"),
     "tls": Recipe(("tls.c",)),
     "nested": Recipe(("nested.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-pthread")),
     "gated": Recipe(("gated.c",)),
@@ -145,13 +149,14 @@ def build_go(name: str, *flags: str, level: str = "v1") -> Path:
 
 
 @cache
-def build_rust(name: str, mangling: str = "v0", debug: int = 1) -> Path:
-    """The program of NAME.rs with its names mangled so: "v0" or "legacy"."""
+def build_rust(name: str, mangling: str = "v0", debug: int = 1, level: int = 0) -> Path:
+    """The program of NAME.rs with its names mangled so: "v0" or "legacy"; optimised so far."""
     source = HERE / f"{name}.rs"
-    home = _home("rustc", f"{mangling} {debug}", [source])
+    home = _home("rustc", f"{mangling} {debug} {level}", [source])
     program = home / name
     if not program.exists():
-        flags = [f"-Cdebuginfo={debug}", "-Zunstable-options", f"-Csymbol-mangling-version={mangling}"]
+        flags = [f"-Cdebuginfo={debug}", f"-Copt-level={level}"]
+        flags += ["-Zunstable-options", f"-Csymbol-mangling-version={mangling}"]
         # A released compiler takes -Z with this alone, and a new one wants it for the older mangling.
         _build(program, ["rustc", *flags, str(source), "-o"], environment={**os.environ, "RUSTC_BOOTSTRAP": "1"})
     return program

@@ -54,6 +54,7 @@ SETTINGS = {
     "stack_unwind": "how stacks are walked: by unwind tables, and where there are none frame pointers; or by these",
     "missing_probes": "what happens to an attach point that matches nothing: with `warn` or `ignore` the others go on",
     "unsafe": "allow what acts on the machine or on what is traced; `--unsafe` sets it, a program cannot",
+    "inlined": "a function means its inlined copies too, as far as debug information tells of them",
     "unsafe_returns": "probe returns where an exception can end the program; `--unsafe-returns` sets it too",
     "print_maps_on_exit": "print the maps at the end",
     "show_debug_info": "stacks show lines of source and what was inlined, as far as debug information knows it",

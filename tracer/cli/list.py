@@ -232,6 +232,7 @@ class Details:
             for index, arg in enumerate(site.args):
                 yield f"  arg{index}: {self._texts.argument(arg)}"
             yield from (f"  {each}" for each in inside)
+        yield from self._copies(listed)
         guarded = {site.semaphore: site for site in listed.sites if site.semaphore is not None}
         for site in guarded.values():
             if (text := self._semaphore(site)) is not None:
@@ -245,6 +246,12 @@ class Details:
         from tracer.resolve.dwarf.debug_info import prototype
 
         return prototype(listed.path, site.address) or ()
+
+    def _copies(self, listed: Listed) -> Iterator[str]:
+        from tracer.kinds.registry import KINDS_OF_SITES
+
+        if listed.kind in KINDS_OF_SITES and KINDS_OF_SITES[listed.kind].enters:
+            yield from self._texts.copies(listed.name)
 
     def _place(self, listed: Listed, site: ListedSite) -> str:
         texts = self._texts

@@ -206,9 +206,10 @@ class FileSite(Site):
     behind it, where newer kernels probe faster (`kernel.trials.nop10`). `nests`: the function of a return probe may be
     called again before it has returned. `tail`: of a function that ends in tail calls, what stands at the place: see
     `TailPlace`. `raised`: the file offset of a semaphore that is not `semaphore`, since the kernel would raise it in
-    the wrong memory: tracer does it itself. `source_file` and `source_line` are the place in source text, "" and
-    0 where nobody has asked or nothing tells. `word`: the bytes of an address of the programs that run the file.
-    `ends`: of a call, which is entered here, the places where it ends: the `kind`, `address` and `offset` of each.
+    the wrong memory: tracer does it itself. `copy`: of an inlined copy of the function, which number its entry has in
+    the debug information. `source_file` and `source_line` are the place in source text, "" and 0 where nobody has asked
+    or nothing tells. `word`: the bytes of an address of the programs that run the file. `ends`: of a call, which is
+    entered here, the places where it ends: the `kind`, `address` and `offset` of each.
     """
 
     path: str
@@ -222,6 +223,7 @@ class FileSite(Site):
     nests: bool = False
     tail: int = 0
     raised: int | None = None
+    copy: int = 0
     source_file: str = ""
     source_line: int = 0
     word: int = 8

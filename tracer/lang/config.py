@@ -27,6 +27,7 @@ WORDS = {
     "stack_unwind": ("auto", "fp", "dwarf"),
     "unsafe_returns": ("false", "true"),
     "unsafe": ("false", "true"),
+    "inlined": ("false", "true"),
     "print_maps_on_exit": ("true", "false"),
     "show_debug_info": ("false", "true"),
     "cpp_demangle": ("true", "false"),
@@ -38,7 +39,7 @@ TEXTS = ("str_trunc_trailer",)
 
 KNOWN = (*LIMITS, *WORDS, *TEXTS)
 
-OURS = ("stack_copy", "stack_frames", "stack_unwind", "unsafe_returns", "unsafe")
+OURS = ("stack_copy", "stack_frames", "stack_unwind", "unsafe_returns", "unsafe", "inlined")
 MODES_OURS = ("python",)
 """Those of them, and of the modes of stacks, that bpftrace 0.27.1 does not have."""
 

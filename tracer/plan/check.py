@@ -51,7 +51,9 @@ def _unreadable(probe: ProbePlan, steps: Steps) -> list[Diagnostic]:
         reason = f"{where}: {operand.reason}" + (f" ({text})" if text else "")
         count = sum(len(variant.sites) for variant, _ in bad)
         if count == total:
-            found[index] = Diagnostic(reason, step.span, "leave it out; the other arguments can be read")
+            others = any(not isinstance(each.operand, Unreadable) for each in variant.sites[0].args)
+            hint = "leave it out; the other arguments can be read" if others else None
+            found[index] = Diagnostic(reason, step.span, hint)
         else:
             found[index] = Diagnostic(
                 f"{reason}; this is so at {count} of {total} sites",

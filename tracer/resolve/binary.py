@@ -39,6 +39,9 @@ class Binary:
     unsafe_returns = False
     """Whether the user accepts return probes that an exception may meet."""
 
+    inlined = False
+    """Whether the program asks for inlined copies of functions."""
+
     walked = False
     """Whether the program asks for stacks. A return probe would put an address of the kernel's on them."""
 

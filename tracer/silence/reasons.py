@@ -106,14 +106,15 @@ class Reasons:
         unknown: list[FileSite] = []
         known: dict[str, list[FileSite]] = {}
         silent = {site.spot for site in unhit}
-        hit = paths_of(site for site in self._points[number].places if site.spot not in silent)
+        point = self._points[number]
+        hit = paths_of(site for site in point.places if site.spot not in silent)
         until = time.monotonic() + _LONGEST_S
         with closing(Binaries()) as binaries:
             for site in unhit:
                 reason = self.unseen([site]) or (None if site.path in hit else self._elsewhere([site]))
                 reason = reason or self._of_semaphores([site])
                 if reason is None and not kind_of(site).has_notes and time.monotonic() < until:
-                    reason = _code_at(site, binaries, all)
+                    reason = _code_at(site, binaries, point.places, all)
                 (unknown if reason is None else known.setdefault(reason, [])).append(site)
         return unknown, known
 
@@ -213,7 +214,7 @@ class Reasons:
         said: list[str] = []
         with closing(Binaries()) as binaries:
             for site in sites:
-                text = _code_at(site, binaries)
+                text = _code_at(site, binaries, sites)
                 if text is not None and text not in said:
                     said.append(text)
         return "; ".join(said) or None
@@ -243,16 +244,21 @@ def _in_function(site: FileSite) -> bool:
     return not site.is_at_return and not kind_of(site).has_notes
 
 
-def _code_at(site: FileSite, binaries: Binaries, choices: bool = True) -> str | None:
+def _code_at(
+    site: FileSite, binaries: Binaries, every: Sequence[FileSite], choices: bool = True
+) -> str | None:
+    """The reason that lies in the code at a site, one of `every` of its attach point."""
     try:
-        return _kind_of_code(site, binaries, choices)
+        return _kind_of_code(site, binaries, every, choices)
     except TracerError:
         return None
 
 
-def _kind_of_code(site: FileSite, binaries: Binaries, choices: bool = True) -> str | None:
+def _kind_of_code(
+    site: FileSite, binaries: Binaries, every: Sequence[FileSite], choices: bool
+) -> str | None:
     from tracer.resolve.elf.plt import in_plt
-    from tracer.resolve.functions.inlining import at_places, inlined_of
+    from tracer.resolve.functions.inlining import COUNTED, at_places, inlined_of
 
     binary = binaries.open(site.path)
     if in_plt(binary.elf, site.address):
@@ -272,13 +278,16 @@ def _kind_of_code(site: FileSite, binaries: Binaries, choices: bool = True) -> s
     for each in binary.symbols.functions:
         if each.ifunc and each.address == site.address:
             return f"it is the resolver of {each.name}, an indirect function (ifunc): that runs when the file is loaded"
-    if not _is_entry(site):
+    if not _is_entry(site) or any(each.copy for each in every):
         return None
     if copies := _copies(binary.symbols, site.address):
         shown = ", ".join(copies[:_COPIES]) + (f" and {len(copies) - _COPIES} more" if len(copies) > _COPIES else "")
         return f"the compiler made {shown} of {name}, which is called instead: name that"
     inlined = inlined_of(site.path, site.address) if _has_debug_information_here(binary.elf) else None
-    return f"{name} was inlined {at_places(inlined)}, and its own code was not called" if inlined is not None else None
+    if inlined is None:
+        return None
+    remedy = f"; {COUNTED}" if kind_of(site).enters else ""
+    return f"{name} was inlined {at_places(inlined)}, and its own code was not called{remedy}"
 
 
 def _copies(symbols: Symbols, address: int) -> list[str]:

@@ -30,7 +30,8 @@ def reason(path: Path, address: int, name: str = "") -> str | None:
     identity = Binary(str(path)).identity
     probe = f"uprobe:{path}:{name or hex(address)}"
     with closing(Binaries()) as binaries:
-        return _kind_of_code(FileSite("uprobe", probe, name, (), 0, str(path), identity, address, address), binaries)
+        site = FileSite("uprobe", probe, name, (), 0, str(path), identity, address, address)
+        return _kind_of_code(site, binaries, [site], True)
 
 
 def test_an_entry_of_the_plt_is_told() -> None:
@@ -59,7 +60,10 @@ def test_functions_by_what_they_are() -> None:
     addresses = symbol_addresses(path)
     assert reason(path, addresses["unused"], "unused") is None
     inlined = reason(path, addresses["twice"], "twice")
-    assert inlined == "twice was inlined at 3 places (in bake and shop), and its own code was not called"
+    assert inlined == (
+        "twice was inlined at 3 places (in bake and shop), and its own code was not called;"
+        " config = { inlined = true } counts them"
+    )
     assert reason(path, addresses["twice"] + 1, "twice+1") is None
     chosen = reason(path, addresses["chosen_here"], "chosen")
     assert chosen is not None and chosen.startswith("chosen is an indirect function (ifunc), and chosen_here, what its")

@@ -110,6 +110,7 @@ class Config:
     missing_probes: str = "error"
     unsafe_returns: bool = False
     unsafe: bool = False
+    inlined: bool = False
     print_maps_on_exit: bool = True
     show_debug_info: bool = False
     cpp_demangle: bool = True

@@ -29,7 +29,7 @@ from tracer.lang.types import (
     Type,
 )
 from tracer.lang.types.combine import layout
-from tracer.lang.types.outside import Lines, Local, Parameter, Piece
+from tracer.lang.types.outside import INSIDE, Lines, Local, Parameter, Piece
 from tracer.resolve import marshalling
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.parameters import parameters_at
@@ -223,6 +223,8 @@ class _File:
     def parameters(self, site: FileSite) -> tuple[Parameter, ...] | str:
         """The parameters of a function, or why they are not known."""
         found: tuple[Parameter, ...] | str | None
+        if site.copy:
+            return INSIDE
         try:
             found = self._answer("parameters", site.address, lambda entries: parameters_at(entries, site, self.key))
         except TracerError as error:
@@ -238,7 +240,7 @@ class _File:
         """The variables in scope at a site, or why they are not known."""
         found: tuple[Local, ...] | None
         try:
-            about = f"{site.address} {site.line}"
+            about = f"{site.address} {site.line} {site.copy}"
             found = self._answer("variables", about, lambda entries: self._found_by(finder, entries).at(site))
         except TracerError as error:
             return error.message
@@ -247,7 +249,7 @@ class _File:
     def readable(self, site: FileSite, name: str, finder: Callable[[], NewFinder]) -> Lines:
         """The lines at which a variable can be read that cannot at a site."""
         found: Lines | None
-        about = f"{site.address} {site.line} {name}"
+        about = f"{site.address} {site.line} {site.copy} {name}"
         found = self._answer("readable", about, lambda entries: self._found_by(finder, entries).readable(site, name))
         return found or Lines("")
 

@@ -9,16 +9,18 @@ Source: DWARF 5, 3.3.8 (inlined subroutines), 6.2 (line number information).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.debug_info import asked
-from tracer.resolve.dwarf.functions import function_at, name_of, origin
+from tracer.resolve.dwarf.functions import function_at, linked_name, name_of, origin
 from tracer.resolve.dwarf.scopes import scope
+from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.entries import Entries
 from tracer.resolve.dwarf.units.ranges import code_of
 from tracer.resolve.dwarf.units.unit import Entry
+from tracer.resolve.variables.scopes import scopes_at
 from tracer.resolve.variables.text import Text, line_of
 
 
@@ -28,22 +30,47 @@ def lines_of(binary: Binary, addresses: Iterable[int], path: str) -> set[int]:
     """
     found: set[int] = set()
     for address in addresses:
-        found.update(asked(binary.path, "lines", address, partial(_lines, address, path)) or ())
+        found.update(asked(binary.path, "lines", f"{address} {path}", partial(_lines, address, path)) or ())
     return found
+
+
+def of_others(binary: Binary, functions: Collection[int], places: Collection[int]) -> set[int]:
+    """Those of some places in code that are of another instance of the template that the functions at these addresses
+    are instances of, or of a lambda in their text.
+    """
+
+    def find(entries: Entries) -> tuple[int, ...]:
+        own = [each for address in functions if (each := function_at(entries, address)) is not None]
+        linked, lines = {linked_name(origin(each)) for each in own}, {line_of(each) for each in own}
+        names = {name_of(each) for each in own}
+        found = []
+        for address in places:
+            holder = function_at(entries, address)
+            every = scopes_at(holder, address) if holder is not None else []
+            texts = [each for each in every if each.tag != dw.LEXICAL_BLOCK]
+            others = [each for each in texts if linked_name(origin(each)) not in linked]
+            nested = others[-1:] == texts[-1:] != [] and not names.isdisjoint(scope(others[-1]))
+            if nested or any(line_of(each) in lines for each in others):
+                found.append(address)
+        return tuple(found)
+
+    about = f"{sorted(functions)} {sorted(places)}"
+    return set(asked(binary.path, "others", about, find) or ())
 
 
 def _lines(address: int, path: str, entries: Entries) -> tuple[int, ...]:
     function = function_at(entries, address)
-    return () if function is None else tuple(dict.fromkeys(_own_lines(entries, function, path)))
+    return () if function is None else tuple(dict.fromkeys(own_lines(Text(entries, function), function, path)))
 
 
-def _own_lines(entries: Entries, function: Entry, path: str) -> Iterator[int]:
-    text, own = Text(entries, function), origin(function)
-    others = [each for each in text.inlined if origin(each).id != own.id]
+def own_lines(text: Text, function: Entry, path: str) -> Iterator[int]:
+    """The lines in some code that are of a function: of its own, or of a copy of it in another."""
+    own = origin(function)
+    others = [each for each in (text.function, *text.inlined) if origin(each).id != own.id]
     nested = [each for each in others if name_of(function) in scope(each)]
     taken = [piece for each in nested for piece in code_of(each)]
     first = line_of(function)
-    declared = {line_of(each) for each in others if each not in nested}
+    declared = {line_of(each) for each in others if each not in nested and text.file_of(each) == path}
     for row in text.rows:
         if row.is_stmt and row.path == path and row.line >= first:
             own_text = not any(first < line <= row.line for line in declared)

@@ -22,6 +22,9 @@ from tracer.resolve.dwarf.units.unit import Entry, Unit
 _FUNCTIONS = frozenset((dw.SUBPROGRAM,))
 _LINE = 0x3B  # DW_AT_decl_line
 _NAMED = 3
+COUNTED = "config = { inlined = true } counts them"
+"""The remedy for calls that were inlined."""
+
 _LONGEST_S = 1.0
 """A file of a hundred megabytes may know a thousand copies: nobody waits for the last."""
 

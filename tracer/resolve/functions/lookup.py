@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,7 @@ def find_functions(
         test = matcher(_RECEIVER.sub("([*]", name)) if is_pattern(name) else None
         matching = symbols.matching(test, "@" in name, ".cold" in name) if test is not None else ()
         written = symbols.has_mangled_names and (cpp or is_demangled(name) or not matching)
-        found = unique_places([*matching, *_written(binary, name)]) if written else matching
+        found = unique_places([*matching, *_written(binary, name, symbols.functions)]) if written else matching
     if any([each[4] for each in found]):  # ifunc; by its number in half the time
         from tracer.resolve.functions.indirect import implemented
 
@@ -63,13 +63,24 @@ def find_functions(
     return symbols.in_full(found)
 
 
+def meant_among(binary: Binary, name: str, cpp: bool, linked: Collection[str]) -> set[str]:
+    """The names as linkers have them that a name or wildcard means, as those of functions of a file."""
+    if name in linked and name != "*":
+        return {name}
+    test = matcher(_RECEIVER.sub("([*]", name)) if is_pattern(name) else None
+    found = {each for each in linked if test is not None and test(each)}
+    if cpp or is_demangled(name) or not found:
+        found.update(each.name for each in _written(binary, name, [Function(each, 0, 0) for each in linked]))
+    return found
+
+
 def is_demangled(name: str) -> bool:
     """Whether the name holds what no symbol of C does, so that it is one of C++ or Rust as people write it."""
     return _WRITTEN.search(name) is not None
 
 
-def _written(binary: Binary, name: str) -> Sequence[Function]:
-    """The functions that have a readable name like this one."""
+def _written(binary: Binary, name: str, functions: Iterable[Function]) -> Sequence[Function]:
+    """The functions among some that have a readable name like this one."""
     from tracer.resolve.functions.demangled_names import demangled_functions, of_one_crate
     from tracer.resolve.symbols.demangle import demangler
 
@@ -81,14 +92,14 @@ def _written(binary: Binary, name: str) -> Sequence[Function]:
         binary.reproducible = False  # the name is simply not found
         return ()
     name, _, version = name.partition("@")
-    found = demangled_functions(binary.symbols.functions, name, demangle)
+    found = demangled_functions(functions, name, demangle)
     if not found and is_demangled(name) and not is_pattern(name):
-        found = of_one_crate(binary.symbols.functions, name, demangle)
+        found = of_one_crate(functions, name, demangle)
     return [each for each in found if each.version == version.lstrip("@")] if version else found
 
 
-def not_found(binary: Binary, name: str) -> NothingThere:
-    """The error for a function that the file does not have."""
+def not_found(binary: Binary, name: str, returns: bool = False) -> NothingThere:
+    """The error for a function that the file does not have. `returns`: for a probe at its returns."""
     symbols = binary.symbols
     shown, path = printable(name), printable(binary.shown)
     if is_pattern(name):
@@ -105,8 +116,10 @@ def not_found(binary: Binary, name: str) -> NothingThere:
         if (holder := _holder(binary, name)) is not None:
             return NothingThere(f"{message}: it is in {holder}", f"trace it there: uprobe:{holder}:{shown}")
         if (inlined := _inlined(binary, name)) is not None:
-            lines = f"uprobe:{path}:FILE:LINE"
-            hint = f"probe one of them, or a line of its text: {lines}"
+            from tracer.resolve.functions.inlining import COUNTED
+
+            hint = f"probe one of them, or a line of its text: uprobe:{path}:FILE:LINE"
+            hint = hint if returns else f"{COUNTED}; or {hint}"
             return NothingThere(f"{message} of its own: it was inlined {inlined}", hint)
         near = did_you_mean(name, names_to_suggest(binary, name))
     if symbols.stripped:

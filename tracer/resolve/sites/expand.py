@@ -33,14 +33,15 @@ ENOUGH = 1 << 20
 
 def expand(
     program: Program, target: Target, limit: int = ENOUGH, warnings: list[Diagnostic] | None = None, *,
-    missing: str = "error", unsafe_returns: bool = False, filtered: bool = False,
+    missing: str = "error", unsafe_returns: bool = False, inlined: bool = False, filtered: bool = False,
 ) -> dict[int, tuple[Site, ...]]:
     """The sites of every clause, by its index: no more than `limit` altogether. `Site.point` is the place of the attach
     point in the clause.
 
     `warnings` gets what had to be left out of patterns, and with `missing` "warn" the attach points that mean nothing;
-    then, as with "ignore", a clause may have no sites. `unsafe_returns`: see `returns.plan_return`. `filtered`: on this
-    kernel return probes end programs with a seccomp filter. Raises `ProgramError` with all faults.
+    then, as with "ignore", a clause may have no sites. `unsafe_returns`: see `returns.plan_return`. `inlined`: a name
+    means inlined copies too. `filtered`: on this kernel return probes end programs with a seccomp filter. Raises
+    `ProgramError` with all faults.
     """
     by_themselves = {index: alone(clause.points) for index, clause in enumerate(program.clauses)}
     known = sum(map(len, by_themselves.values()))
@@ -59,7 +60,7 @@ def expand(
     result: dict[int, tuple[FileSite, ...]] = {}
     everywhere: set[int] = set()
     meet = False
-    with closing(_Files(functions, unsafe_returns, filtered, filtered or _walks_stacks(program))) as files:
+    with closing(_Files(functions, unsafe_returns, filtered, filtered or _walks_stacks(program), inlined)) as files:
         files.all = [point for clause in program.clauses for point in clause.points]
         for index, clause in enumerate(program.clauses):
             sites: list[FileSite] = []
@@ -213,6 +214,7 @@ def sites_of(
             continue
         seen.add(file.path)
         switching = files.switching(file, target.pictures) if is_return(point) else None
+        believe = believe and not files.inlined  # whose debug information is in files that nobody compares
         kept = recall(point, file, files.functions, files.walked) if believe and switching is None else None
         if kept is not None and len(kept) <= limit.left - len(sites):
             sites += kept
@@ -279,13 +281,15 @@ class _Files:
     """The files of a program: each opened once, and only where its sites are not known from an earlier run."""
 
     def __init__(
-        self, functions: bool = True, unsafe_returns: bool = False, filtered: bool = False, walked: bool = False
+        self, functions: bool = True, unsafe_returns: bool = False, filtered: bool = False, walked: bool = False,
+        inlined: bool = False,
     ) -> None:
         self.functions = functions
         """Whether the program asks for `func`."""
         self.walked = walked
         self.all: Sequence[AttachPoint] = ()
         """The attach points of the program."""
+        self.inlined = inlined
         self._unsafe_returns = unsafe_returns
         self._filtered = filtered
         self._binaries: Binaries | None = None
@@ -321,6 +325,8 @@ class _Files:
         binary.shows_functions = self.functions
         binary.unsafe_returns = self._unsafe_returns
         binary.walked = self.walked
+        if self.inlined:
+            binary.inlined, binary.reproducible = True, False
         if switching is not None:
             binary.switching = switching
             binary.reproducible = False

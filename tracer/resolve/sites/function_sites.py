@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING
@@ -17,8 +16,8 @@ from tracer.kinds.site import ArgSpec, FileSite, Mem, NothingThere, SiteLimit, T
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.elf.symbol_table import STB_LOCAL, Function
-from tracer.resolve.files.paths import is_pattern, matcher
-from tracer.resolve.functions.lookup import find_functions, function_text, is_demangled, not_found
+from tracer.resolve.files.paths import is_pattern
+from tracer.resolve.functions.lookup import find_functions, function_text, not_found
 from tracer.resolve.safety.code import Range
 from tracer.resolve.safety.placement import (
     function_start,
@@ -27,14 +26,17 @@ from tracer.resolve.safety.placement import (
     offset_of_code,
     red_zone,
 )
+from tracer.resolve.sites.copies import calls_of_copies, copies_meant, refuse_returns, with_entry
 from tracer.resolve.sites.leaving_out import leave_out
 
 if TYPE_CHECKING:
     from tracer.host.maps import Picture
+    from tracer.resolve.functions.inlined_copies import Copy
 
 _NAMED = 3
 _FEW = 16
 """Functions of a pattern up to which the calls of each are followed, which takes some ms."""
+_OF_COPY = Unreadable("an inlined copy has no registers for arguments; args.NAME reads one where it is")
 
 
 def function_sites(
@@ -56,9 +58,15 @@ def function_sites(
     if point.address is not None:
         text = f"{point.kind}:{binary.shown}:{point.address}"  # in decimal, as bpftrace has it
         return _at_address(point, binary, point.address, text, left_out)
-    functions = meant_functions(point, binary, processes, left_out)
-    sites = _of_functions(point, binary, functions, limit, left_out)
-    left_out += _copies(point, binary, functions, all)
+    copies: Sequence[Copy] = ()
+    if binary.inlined and not point.offset:
+        functions, copies = _with_copies(point, binary, processes, left_out)
+    else:
+        functions = meant_functions(point, binary, processes, left_out)
+    sites = _of_functions(point, binary, functions, limit, left_out) if functions else []
+    if copies:
+        sites += _of_copies(point, binary, copies, limit.less(len(sites)), len(sites), left_out)
+    left_out += calls_of_copies(point, binary, functions, all)
     if not point.cpp and point.source is None:
         return sites
     before = f"{point.kind}:{binary.shown}:"
@@ -66,6 +74,45 @@ def function_sites(
     return [
         replace(site, probe=f"{own}{'cpp:' * point.cpp}{site.probe.removeprefix(before)}") for site in sites
     ]
+
+
+def _with_copies(
+    point: AttachPoint, binary: Binary, processes: Sequence[Picture], left_out: list[str]
+) -> tuple[tuple[Function, ...], Sequence[Copy]]:
+    """The functions that are meant, and their inlined copies that have an entry."""
+    functions: tuple[Function, ...] = ()
+    absent: NothingThere | None = None
+    try:
+        functions = meant_functions(point, binary, processes, left_out)
+    except NothingThere as error:
+        absent = error
+    copies = copies_meant(point, binary, functions)
+    if copies and is_return(point):
+        refuse_returns(point, binary, copies, bool(functions), left_out)
+        copies = []
+    if absent is not None and not copies:
+        raise absent
+    return functions, with_entry(point, binary, copies, left_out, not functions)
+
+
+def _of_copies(
+    point: AttachPoint, binary: Binary, copies: Sequence[Copy], limit: SiteLimit, own: int, left_out: list[str]
+) -> list[FileSite]:
+    """The sites of copies; `own` says how many their functions have beside."""
+    limit.check(len(copies), f"{printable(binary.shown)}: '{printable(point.name or '')}' means {len(copies)} copies")
+    sites = []
+    refused: list[TracerError] = []
+    for each in copies:
+        try:
+            around = inside_function(binary.code, each.address)[1]
+            site = site_inside(binary, around, each.address, f"{point.kind}:{binary.shown}:{each.name}")
+        except ElfError as error:
+            refused.append(error)
+            continue
+        args = tuple([replace(arg, operand=_OF_COPY) for arg in site.args])
+        sites.append(replace(site, function=binary.function_text(each.name), args=args, copy=each.id))
+    leave_out(refused, own + len(copies), left_out, "be probed", "places")
+    return sites
 
 
 def meant_functions(
@@ -82,7 +129,7 @@ def meant_functions(
         meant = partial(of_source, binary, point.source)
     functions = find_functions(binary, name, point.kind, point.cpp, processes, left_out, meant)
     if not functions:
-        raise not_found(binary, name)
+        raise not_found(binary, name, is_return(point))
     if point.source is None:
         return functions
     own = of_source(binary, point.source, functions)
@@ -133,50 +180,6 @@ def _calls(
     if unsafe:
         left_out.append(_at_risk(unsafe, binary.unwinding.switched))
     return [replace(site, probe=f"call{site.probe.removeprefix('uprobe')}") for site in sites]
-
-
-def _copies(
-    point: AttachPoint, binary: Binary, functions: Sequence[Function], all: Sequence[AttachPoint]
-) -> list[str]:
-    """The warnings that some calls do not reach a function that is named exactly: they go to a copy that no other
-    attach point names, or its beginning was inlined. A part that was split off is no copy: the function calls it.
-    """
-    name = (point.name or "").partition("@")[0]
-    if point.offset or len(functions) > _FEW:
-        return []
-    # As people write it, a whole name means its own function alone; one without parameters its copies as well.
-    written = is_demangled(name) and not binary.symbols.named(name)
-    exact = written and any(binary.readable(each.name) == name for each in functions)
-    if not exact and (point.cpp or is_pattern(name)):
-        return []
-    named = sorted({each.name for each in functions}) if written else [name]
-    here = {each.address for each in functions} if written else ()
-    every = [copy for each in named for copy in binary.symbols.copies(each)]
-    names = [each.name for each in every if each.address not in here]
-    tests = [matcher(each.name) for each in all if each.kind == point.kind and each.name] if names else []
-    names = [each for each in names if not any(test(each) or test(binary.readable(each)) for test in tests)]
-    copies = [each for each in names if ".part." not in each]
-    said = _begun_elsewhere(binary, name, functions, [each for each in names if each not in copies])
-    if not copies:
-        return said
-    shown = ", ".join(copies[:_NAMED]) + (f" and {len(copies) - _NAMED} more" if len(copies) > _NAMED else "")
-    wild = f'"{name}*"' if written else f"{name}*"
-    return [*said, f"some callers of {name} call a copy that the compiler made of it ({shown}): {wild} means all"]
-
-
-def _begun_elsewhere(binary: Binary, name: str, functions: Sequence[Function], parts: Sequence[str]) -> list[str]:
-    """The warning that callers hold the beginning of a function, and call the rest, a part of it, or do not."""
-    if not parts:
-        return []
-    from tracer.resolve.functions.inlining import at_places, inlined_of
-
-    found = None
-    with suppress(TracerError):  # of damaged debug information
-        found = next(filter(None, [inlined_of(binary.path, each.address) for each in functions]), None)
-    if found is None:
-        return []
-    where, rest = at_places(found), " and ".join(map(printable, parts[:_NAMED]))
-    return [f"the beginning of {name} was inlined {where}: calls there are no hits; those that go on call {rest}"]
 
 
 def _behind_stack_checks(binary: Binary, functions: Sequence[Function], sites: list[FileSite]) -> list[FileSite]:

@@ -14,12 +14,13 @@ Whoever wants another part of the line gives its column. Each of several lines h
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import NamedTuple, replace
 from tracer.errors import TracerError, printable
 from tracer.kinds.model import AttachPoint
-from tracer.kinds.site import FileSite, NoSuchLine, SiteLimit
+from tracer.kinds.site import FileSite, NoSuchLine, NothingThere, SiteLimit
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.line_table import Row
 from tracer.resolve.dwarf.lines.line_table import Sequence as Rows
@@ -47,14 +48,17 @@ def line_sites(
     """
     assert point.source is not None
     found = sequences_of(binary, point.source)
+    starts: list[int] = []
+    wanted: Container[int] = range(point.line, max(point.line, point.last) + 1)
     if point.by_line:
-        from tracer.resolve.functions.function_lines import lines_of
+        starts, wanted = _of_functions(point, binary, _path_of(found), left_out, processes)
+    pieces = [each for sequence in found for each in _pieces(sequence, wanted, point.column, binary)]
+    if starts and binary.symbols.has_mangled_names:
+        from tracer.resolve.functions.function_lines import of_others
 
-        functions = meant_functions(point, binary, processes, left_out)
-        wanted: Container[int] = lines_of(binary, [each.address for each in functions], _path_of(found))
-    else:
-        wanted = range(point.line, max(point.line, point.last) + 1)
-    places = _reached([each for sequence in found for each in _pieces(sequence, wanted, point.column, binary)])
+        others = of_others(binary, starts, {each.address for each in pieces})
+        pieces = [each for each in pieces if each.address not in others]
+    places = _reached(pieces)
     if not places:
         raise _no_code(point, printable(binary.shown), found)
     limit.check(len(places), f"{printable(binary.shown)}: {_written(point)} begins at {len(places)} places")
@@ -67,6 +71,29 @@ def line_sites(
             refused.append(error)
     leave_out(refused, len(places), left_out, "be probed", "places")
     return sites
+
+
+def _of_functions(
+    point: AttachPoint, binary: Binary, path: str, left_out: list[str], processes: Sequence[Picture]
+) -> tuple[list[int], set[int]]:
+    """Where the functions that are meant begin, and their lines; of one without code of its own those that its inlined
+    copies have.
+    """
+    from tracer.resolve.functions.function_lines import lines_of
+
+    try:
+        functions = meant_functions(point, binary, processes, left_out)
+    except NothingThere:
+        from tracer.resolve.functions.inlined_copies import copied_lines
+        from tracer.resolve.functions.lookup import meant_among
+
+        meant = partial(meant_among, binary, point.name or "", point.cpp)
+        found = copied_lines(binary, meant, point.source or "", path)
+        if not found:
+            raise
+        return [], found
+    starts = [each.address for each in functions]
+    return starts, lines_of(binary, starts, path)
 
 
 def _path_of(sequences: Iterable[Rows]) -> str:

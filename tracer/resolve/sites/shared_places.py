@@ -55,7 +55,7 @@ def told_apart(clauses: Sequence[Clause], sites: _Sites) -> list[Diagnostic]:
         points = clauses[index].points
         by_function = [each.name is not None and not (each.by_line or KINDS[each.kind].has_notes) for each in points]
         for site in each:
-            if by_function[site.point]:
+            if by_function[site.point] and not site.copy:  # a copy may begin with the function that holds it
                 point = points[site.point]
                 # A return that tail calls lead to is told by the function whose call it was.
                 key = site.place, point.kind, site.tail >> 8

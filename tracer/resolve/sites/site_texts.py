@@ -5,6 +5,7 @@ where arguments are. The file is read when the first is asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,17 @@ class SiteTexts:
     @cached_property
     def _binary(self) -> Binary:
         return Binary(self._path)
+
+    def copies(self, name: str) -> Iterator[str]:
+        """A line for each inlined copy of a function, by its name in the symbol table."""
+        if not self._binary.symbols.named(name):
+            return  # a place in one
+        from tracer.resolve.functions.inlined_copies import copies_of
+
+        with suppress(TracerError):  # damaged debug information tells of none
+            for each in copies_of(self._binary, {name}.intersection):
+                where = f"at {each.address:#x} in {each.where}"
+                yield f"inlined {where}" if each.address else f"inlined in {each.where}, and not probed: {each.reason}"
 
     def variables(self, kind: str, probe: str, address: int) -> Iterator[str]:
         """A line for each variable in scope there: `total: int in eax`."""

@@ -30,7 +30,7 @@ from tracer.resolve.safety.code import Code
 from tracer.resolve.unwind.unwind_tables import Tables
 from tracer.resolve.variables.expressions import OPTIMISED_OUT, Around, Refused, pieces_of, plus
 from tracer.resolve.variables.frames import FrameAt, frame_offset
-from tracer.resolve.variables.scopes import Found, scopes_at, variables_in
+from tracer.resolve.variables.scopes import Found, scopes_at, scopes_to, variables_in
 from tracer.resolve.variables.text import Text, line_of
 
 NO_FUNCTION = "no debug information tells of the function"
@@ -90,7 +90,7 @@ class _Places:
     # --- variables
 
     def at(self, site: FileSite) -> tuple[Local, ...]:
-        scopes = scopes_at(self.function, site.address)
+        scopes = scopes_to(self.function, site.copy) if site.copy else scopes_at(self.function, site.address)
         other = self.text.begin(scopes, site)
         every = list(variables_in(scopes))
         if site.line and other:
@@ -103,7 +103,10 @@ class _Places:
         # LLVM moves static variables of all blocks to the function's own: of two nothing says which one is meant.
         twice = Counter((each.scope.id, name_of(each.entry)) for each in every if self.text.behind(each) >= 0)
         for each in every:
-            another = self.text.is_another(each) or twice[each.scope.id, name_of(each.entry)] > 1
+            # No block hides a parameter where a copy begins.
+            passed = site.copy != 0 and each.level == 0 and each.entry.tag == dw.PARAMETER
+            several = twice[each.scope.id, name_of(each.entry)] > 1
+            another = not passed and (several or self.text.is_another(each))
             local = replace(self._named(each), reason=_OF_BLOCK) if another else self._local(each, site)
             found.append(replace(local, hidden=means[local.name] is not each))
         return tuple(found)
@@ -265,7 +268,7 @@ class _Places:
         own = next((each.level for each in self.at(site) if each.name == name), 0)
         for each in self.text.rows:
             if each.is_stmt and each.line and each.path == path and good.get(each.line, True):
-                found = self.at(replace(site, address=each.address, probe=f"uprobe::{path}:{each.line}"))
+                found = self.at(replace(site, address=each.address, probe=f"uprobe::{path}:{each.line}", copy=0))
                 local = next((one for one in found if one.name == name and not one.hidden), None)
                 good[each.line] = local is not None and not local.reason and local.level == own
         lines = [line for line, all_good in good.items() if all_good and line != here]

@@ -40,6 +40,20 @@ def scopes_at(function: Entry, address: int) -> list[Entry]:
     return found
 
 
+def scopes_to(function: Entry, copy: int) -> list[Entry]:
+    """The function and the scopes in it down to the inlined copy of that number."""
+    found: list[tuple[int, Entry]] = []
+    for at, depth, abbreviation in function.unit.walk(start=function.at):
+        while found and found[-1][0] >= depth:
+            found.pop()
+        if depth == 0 or abbreviation.tag in _BLOCKS:
+            entry = function.unit.entry(at)
+            found.append((depth, entry))
+            if entry.id == copy:
+                break
+    return [entry for _, entry in found]
+
+
 def variables_in(scopes: list[Entry]) -> Iterator[Found]:
     """The variables with a name, from the inside to the outside."""
     level = 0

@@ -54,6 +54,7 @@ class Text:
         self._lines: list[tuple[str, int]] = []
         self._absent: Absent | None = None
         self._blocks: dict[int, list[_Block]] = {}
+        self._others: dict[int, LineTable | None] = {}
 
     def begin(self, scopes: list[Entry], site: FileSite) -> str:
         """Goes on with a place, in these scopes. Returns the name of the function that its line is of where no scope is
@@ -142,10 +143,10 @@ class Text:
                 rest += [child for child in children if child.tag == dw.LEXICAL_BLOCK]
                 last: dict[str | None, int] = {}
                 for start, end in code_of(block):
-                    for row in self._between(start, end):
+                    for row in self.between(start, end):
                         last[row.path] = max(row.line, last.get(row.path, 0))
                 declared = ((child, line_of(child)) for child in children if child.tag == dw.VARIABLE)
-                variables = [(name_of(child), line, self._file_of(child)) for child, line in declared if line]
+                variables = [(name_of(child), line, self._declared_in(child)) for child, line in declared if line]
                 blocks.append(_Block(block.at, last, variables))
             self._blocks[scope_.at] = blocks
         return self._blocks[scope_.at]
@@ -157,7 +158,8 @@ class Text:
         nameless = (each for each in tops if each.tag == dw.SUBPROGRAM and not linked_name(each))
         return [one for each in nameless for one in each.children() if one.tag == dw.VARIABLE]
 
-    def _between(self, start: int, end: int) -> tuple[Row, ...]:
+    def between(self, start: int, end: int) -> tuple[Row, ...]:
+        """The rows of code from `start` to `end`."""
         first, last = (bisect_left(self.rows, place, key=lambda row: row.address) for place in (start, end))
         return self.rows[first:last]
 
@@ -184,7 +186,7 @@ class Text:
         if row is None or not row.line:
             return ""
         around = [origin(each) for each in scopes if each.tag != dw.LEXICAL_BLOCK]
-        own = [(each, self._file_of(each), each.number(dw.DECL_LINE) or 0) for each in around]
+        own = [(each, self._declared_in(each), each.number(dw.DECL_LINE) or 0) for each in around]
         texts = [
             (line, each) for each, path, line in (*self._inlined_texts, *own) if path == row.path and line <= row.line
         ]
@@ -197,7 +199,7 @@ class Text:
     def _inlined_texts(self) -> list[tuple[Entry, str | None, int]]:
         """Functions that were inlined, each with the source file and the line of its declaration."""
         functions = {each.id: each for each in map(origin, self.inlined)}
-        return [(each, self._file_of(each), each.number(dw.DECL_LINE) or 0) for each in functions.values()]
+        return [(each, self._declared_in(each), each.number(dw.DECL_LINE) or 0) for each in functions.values()]
 
     @cached_property
     def inlined(self) -> list[Entry]:
@@ -205,11 +207,27 @@ class Text:
         unit = self.function.unit
         return [unit.entry(at) for at, _, each in unit.walk(start=self.function.at) if each.tag == dw.INLINED]
 
+    def file_of(self, function: Entry) -> str:
+        """The source file that a function is declared in, "" where nothing says. Of link-time optimisation another
+        unit says it.
+        """
+        stated = next((each for each in origins(function) if dw.DECL_FILE in each), None)
+        if stated is None or stated.unit.file is not self.function.unit.file:
+            return ""
+        unit = stated.unit
+        if unit.at == self.function.unit.at:
+            table = self._table
+        else:
+            if unit.at not in self._others:
+                self._others[unit.at] = line_table(self.entries, unit)
+            table = self._others[unit.at]
+        return "" if table is None else table.paths.get(stated.number(dw.DECL_FILE) or 0, "")
+
     def _is_of_file(self, entry: Entry, path: str | None) -> bool:
         """Whether a variable is declared in a source file."""
-        return path is not None and self._file_of(entry) == path
+        return path is not None and self._declared_in(entry) == path
 
-    def _file_of(self, entry: Entry) -> str | None:
+    def _declared_in(self, entry: Entry) -> str | None:
         """The source file that a variable is declared in, None where that is not known."""
         table, unit = self._table, self.function.unit
         stated = next((each for each in origins(entry) if dw.DECL_FILE in each), None)

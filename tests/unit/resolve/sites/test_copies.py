@@ -118,6 +118,6 @@ def test_that_callers_hold_the_beginning_of_a_function_is_said(debug: bool, said
     for each in found:  # the compiler's order of the callers is its own
         assert each.replace("two and one", "one and two") == (
             "the beginning of big was inlined at 2 places (in one and two): calls there are no hits;"
-            " those that go on call big.part.0"
+            " those that go on call big.part.0; config = { inlined = true } counts them"
         )
     assert warned("uprobe:{0}:big*") == warned("uprobe:{0}:big, uprobe:{0}:big.part.0") == []

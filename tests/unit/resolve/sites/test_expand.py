@@ -270,6 +270,36 @@ def test_lines_of_a_range_and_of_a_function_are_those_that_each_has_alone(
     assert "\n".join(list_lines("uprobe:./app@lines.c:main:*", Target())).split() == ["uprobe:./app:lines.c:19"]
 
 
+INSTANCES = """static volatile long sink;
+template <typename T> __attribute__((noinline)) long twice(T n)
+{
+    sink += (long)n;
+    return 2 * sink;
+}
+int main(int argc, char **)
+{
+    auto visit = [&](int n) {
+        return n + argc;
+    };
+    return twice<int>(argc) + twice<double>(argc) + visit(argc);
+}
+"""
+
+
+def test_lines_of_a_template_are_those_of_the_instance_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.cc").write_text(INSTANCES)
+    subprocess.run(["g++", "-O0", "-g", "-o", "app", "t.cc"], check=True)
+    ints, doubles = sites('uprobe:./app@t.cc:"twice<int>":*'), sites('uprobe:./app@t.cc:"twice<double>":*')
+    assert [site.line for site in ints] == [site.line for site in doubles] == [2, 4, 5, 6]
+    every = sites('uprobe:./app@t.cc:"twice<*":*')
+    assert {site.address for site in every} == {site.address for site in (*ints, *doubles)}
+    assert every == sites("uprobe:./app@t.cc:2-6")
+    assert [site.line for site in sites("uprobe:./app@t.cc:main:*")] == [8, 11, 12, 13]
+
+
 def test_only_indirect_functions_of_the_source_file_are_missed(here: Path) -> None:
     Path("chosen.c").write_text(FUNCTIONS_C.replace("int main(", "int run("))
     Path("main.c").write_text("int run(int, char **); int main(int argc, char **argv) { return run(argc, argv); }")

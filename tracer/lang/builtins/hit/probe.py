@@ -75,6 +75,9 @@ def _source_file(context: Context) -> Type:
 def _check_source(context: Context, name: str, span: Span) -> bool:
     """Refuses `line` and `file` where no site has any; warns where only some have."""
     places = context.unit.places
+    if context.unit.sites and not places:
+        context.error(f"{name} is not known in {context.unit.place}", span)
+        return False
     if any(site.is_return_probe or site.is_at_return for site in places):
         context.error(f"{name} is not known when the function returns", span, "it is known where the function begins")
         return False

@@ -136,7 +136,7 @@ class LinePrograms:
         for unit in candidates:
             header = read_header(self._lines, unit, self._names)
             paths = paths_of(header, homes.get(unit.start, b""))
-            wanted = {number: path for number, path in paths if _ends_in(path, pattern)}
+            wanted = {number: path for number, path in paths if ends_in(path, pattern)}
             if wanted:
                 yield from decode(self._lines[unit.code : unit.end], header, wanted)
 
@@ -169,5 +169,6 @@ def _starts(strings: bytes, inline: bytes) -> set[int]:
     return result
 
 
-def _ends_in(path: str, pattern: str) -> bool:
+def ends_in(path: str, pattern: str) -> bool:
+    """Whether a path ends in a part, on whole components."""
     return path == pattern or path.endswith(f"/{pattern}")

@@ -1,0 +1,127 @@
+"""Copies of functions that compilers make: those that they inline, where a program asks for them, and what is to be
+said of calls that go to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tracer.errors import TracerError, printable
+from tracer.kinds.model import AttachPoint
+from tracer.kinds.registry import is_return
+from tracer.resolve.binary import Binary
+from tracer.resolve.elf.symbol_table import Function
+from tracer.resolve.files.paths import is_pattern, matcher
+from tracer.resolve.functions.lookup import is_demangled, meant_among
+
+if TYPE_CHECKING:
+    from tracer.resolve.functions.inlined_copies import Copy
+
+_NAMED = 3
+_FEW = 16
+"""Functions of a pattern up to which copies of each are looked for."""
+
+
+def copies_meant(point: AttachPoint, binary: Binary, functions: Sequence[Function]) -> list[Copy]:
+    """The inlined copies of functions that were found, and of those without code of their own that are meant."""
+    from tracer.resolve.functions.inlined_copies import copies_of
+
+    found = {each.name.partition("@")[0] for each in functions}
+    meant = partial(meant_among, binary, point.name or "", point.cpp)
+    return copies_of(binary, lambda names: found.intersection(names) | meant(names), point.source)
+
+
+def with_entry(
+    point: AttachPoint, binary: Binary, copies: Sequence[Copy], left_out: list[str], alone: bool
+) -> list[Copy]:
+    """The copies that have one entry, of those that begin at one place the first; `left_out` gets lines about the
+    others. `alone`: the functions have no code of their own. Raises `ElfError` where nothing is left then.
+    """
+    without = [each for each in copies if each.reason]
+    if without:
+        said = "; ".join(dict.fromkeys(f"{_text(each)}: {each.reason}" for each in without[:_NAMED]))
+        more = f"; and {len(without) - _NAMED} more" if len(without) > _NAMED else ""
+        if alone and len(without) == len(copies):
+            raise binary.elf.error(f"'{printable(point.name or '')}' has no code of its own to probe: {said}{more}")
+        left_out.append(f"{len(without)} of {len(copies)} inlined copies left out: {said}{more}")
+    found: dict[tuple[str, int], Copy] = {}
+    shared = [each for each in copies if not each.reason and found.setdefault((each.name, each.address), each) != each]
+    if shared:
+        said = ", ".join(dict.fromkeys(map(_text, shared[:_NAMED])))
+        more = f" and {len(shared) - _NAMED} more" if len(shared) > _NAMED else ""
+        begin = "1 inlined copy begins" if len(shared) == 1 else f"{len(shared)} inlined copies begin"
+        left_out.append(f"{begin} where another of the function does, so one hit is a call of each: {said}{more}")
+    return [*found.values()]
+
+
+def refuse_returns(
+    point: AttachPoint, binary: Binary, copies: Sequence[Copy], has_code: bool, left_out: list[str]
+) -> None:
+    """Raises `TracerError` for the returns of what was inlined; of a wildcard, adds a line to `left_out`."""
+    if is_pattern(point.name or ""):
+        names = [*dict.fromkeys(printable(each.name) for each in copies)]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        left_out.append(f"inlined copies do not return, and are left out: those of {', '.join(names[:_NAMED])}{more}")
+        return
+    from tracer.resolve.functions.inlining import Inlined, at_places
+
+    where = at_places(Inlined(len(copies), tuple(dict.fromkeys(each.caller for each in copies))))
+    name = printable(point.name or "")
+    own = "leave inlined = true out for the returns of its own code"
+    hint = own if has_code else "probe the returns of a function that it was inlined into"
+    message = f"{printable(binary.shown)}: {name} was inlined {where}, and an inlined copy does not return"
+    raise TracerError(message, hint)
+
+
+def _text(copy: Copy) -> str:
+    return f"{printable(copy.name)} in {copy.where}"
+
+
+def calls_of_copies(
+    point: AttachPoint, binary: Binary, functions: Sequence[Function], all: Sequence[AttachPoint]
+) -> list[str]:
+    """The warnings that some calls do not reach a function that is named exactly: they go to a copy that no other
+    attach point names, or its beginning was inlined. A part that was split off is no copy: the function calls it.
+    """
+    name = (point.name or "").partition("@")[0]
+    if point.offset or len(functions) > _FEW:
+        return []
+    # As people write it, a whole name means its own function alone; one without parameters its copies as well.
+    written = is_demangled(name) and not binary.symbols.named(name)
+    exact = written and any(binary.readable(each.name) == name for each in functions)
+    if not exact and (point.cpp or is_pattern(name)):
+        return []
+    named = sorted({each.name for each in functions}) if written else [name]
+    here = {each.address for each in functions} if written else ()
+    every = [copy for each in named for copy in binary.symbols.copies(each)]
+    names = [each.name for each in every if each.address not in here]
+    tests = [matcher(each.name) for each in all if each.kind == point.kind and each.name] if names else []
+    names = [each for each in names if not any(test(each) or test(binary.readable(each)) for test in tests)]
+    copies = [each for each in names if ".part." not in each]
+    said = _begun_elsewhere(point, binary, name, functions, [each for each in names if each not in copies])
+    if not copies:
+        return said
+    shown = ", ".join(copies[:_NAMED]) + (f" and {len(copies) - _NAMED} more" if len(copies) > _NAMED else "")
+    wild = f'"{name}*"' if written else f"{name}*"
+    return [*said, f"some callers of {name} call a copy that the compiler made of it ({shown}): {wild} means all"]
+
+
+def _begun_elsewhere(
+    point: AttachPoint, binary: Binary, name: str, functions: Sequence[Function], parts: Sequence[str]
+) -> list[str]:
+    """The warning that callers hold the beginning of a function, and call the rest, a part of it, or do not."""
+    if not parts or binary.inlined:
+        return []
+    from tracer.resolve.functions.inlining import COUNTED, at_places, inlined_of
+
+    found = None
+    with suppress(TracerError):  # of damaged debug information
+        found = next(filter(None, [inlined_of(binary.path, each.address) for each in functions]), None)
+    if found is None:
+        return []
+    where, rest = at_places(found), " and ".join(map(printable, parts[:_NAMED]))
+    what = f"the beginning of {name} was inlined {where}: calls there are no hits; those that go on call {rest}"
+    return [what if is_return(point) else f"{what}; {COUNTED}"]
