@@ -59,6 +59,8 @@ def _words(entries: Entries, site: FileSite, most: int) -> tuple[_Word, ...] | N
     if not any(each.pieces or each.reason for each in found):
         return ()
     function = function_at(entries, site.address)
+    if function is not None and function.unit.top.number(dw.LANGUAGE) == dw.GO:
+        return ()  # all in a row
     result = None if function is None else types.plain(attribute(function, dw.TYPE))
     words: list[_Word] = [("no", _HIDDEN)] if result is not None and result.tag in dw.RECORDS else []
     for each in found:
