@@ -166,3 +166,24 @@ def test_the_page_of_return_probes_is_known() -> None:
         return walk(sample, stack, REGISTERS, lambda at, exact: steps.get(at, Step(NOTHING)), 9)[1]
 
     assert (ending(0xFFFF_D000), ending(0x5000)) == (RETURN_PROBE, NO_CODE)
+
+
+GO = r"""
+__asm__(".globl runtime.morestack_noctxt\n.type runtime.morestack_noctxt, @function\n"
+        "runtime.morestack_noctxt: ret\n.size runtime.morestack_noctxt, 1\n"
+        ".globl f\n.type f, @function\n"
+        "f: mov %gs:0, %ecx\nmov -4(%ecx), %ecx\nlea -0x40(%esp), %eax\ncmp 8(%ecx), %eax\njbe 1f\n"
+        "behind: sub $0x40, %esp\nadd $0x40, %esp\nret\n1: call runtime.morestack_noctxt\njmp f\n.size f, . - f\n"
+        ".globl g\n.type g, @function\n"
+        "g: mov %gs:0, %ecx\ncmp 8(%ecx), %esp\njbe 1f\nsub $4, %esp\nadd $4, %esp\nret\n1: jmp g\n.size g, . - g\n");
+"""
+
+
+def test_a_go_function_begins_behind_the_check_of_its_stack(tmp_path: Path) -> None:
+    (tmp_path / "go.c").write_text(GO)
+    flags = ["-m32", "-shared", "-nostdlib", "-Wl,-Bsymbolic", "-Wl,-z,notext"]
+    subprocess.run(["gcc", *flags, "go.c", "-o", "go.so"], cwd=tmp_path, check=True)
+    binary = Binary(str(tmp_path / "go.so"))
+    (f,), (g,), (behind,) = (binary.symbols.variables(name) for name in ("f", "g", "behind"))
+    assert binary.stack_checks.body(f.address, f.address + f.size)[0] == behind.address
+    assert binary.stack_checks.body(g.address, g.address + g.size)[0] == g.address, "it does not call for more"
