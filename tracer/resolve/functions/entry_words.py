@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _HIDDEN = "it is the address for what the function returns"
 _UNKNOWN = "only its own file calls the function, so it may be in a register; no debug information says which"
+_MANY = "only its own file calls the function, so it may be in a register; name fewer functions to have that looked up"
 _Word = tuple[str, str | int]
 """`("reg", "ax")`, `("stack", 4)`, or `("no", reason)`."""
 
@@ -39,9 +41,18 @@ def entry_words(binary: Binary, name: str, address: int, local: bool) -> tuple[A
     with suppress(TracerError):  # of damaged debug information
         found = asked(binary.path, "words", address, lambda entries: _words(entries, site, len(plain)))
     if found is None:
-        unknown = Unreadable(_UNKNOWN)
-        return tuple(replace(each, operand=unknown) for each in plain) if local else plain
+        return _unreadable(plain, _UNKNOWN) if local else plain
     return tuple(map(_spec, found)) or plain
+
+
+def unknown_words(plain: tuple[ArgSpec, ...]) -> tuple[ArgSpec, ...]:
+    """The words of a function of its own file, where so many functions are meant that no debug information is asked."""
+    return _unreadable(plain, _MANY)
+
+
+@lru_cache(maxsize=4)
+def _unreadable(plain: tuple[ArgSpec, ...], reason: str) -> tuple[ArgSpec, ...]:
+    return tuple(replace(each, operand=Unreadable(reason)) for each in plain)
 
 
 def _spec(word: _Word) -> ArgSpec:

@@ -203,8 +203,10 @@ def _at_entry(binary: Binary, function: Function, few: bool = True) -> tuple[Arg
     local = function.binding == STB_LOCAL
     if binary.arch is not I386 or not (few or local):
         return binary.function_args(function.name)
-    from tracer.resolve.functions.entry_words import entry_words
+    from tracer.resolve.functions.entry_words import entry_words, unknown_words
 
+    if not few:
+        return unknown_words(binary.function_args(function.name))
     return entry_words(binary, function.name, function.address, local)
 
 
