@@ -28,20 +28,23 @@ if TYPE_CHECKING:
 
 _HIDDEN = "it is the address for what the function returns"
 _UNKNOWN = "only its own file calls the function, so it may be in a register; no debug information says which"
+_NAMELESS = "no symbol says whether only its own file calls the function, so it may be in a register"
 _MANY = "only its own file calls the function, so it may be in a register; name fewer functions to have that looked up"
 _Word = tuple[str, str | int]
 """`("reg", "ax")`, `("stack", 4)`, or `("no", reason)`."""
 
 
 def entry_words(binary: Binary, name: str, address: int, local: bool) -> tuple[ArgSpec, ...]:
-    """The words at a function's first instruction. `local`: its symbol says that only its own file calls it."""
+    """The words at a function's first instruction. `local`: its symbol says that only its own file calls it, or
+    there is none.
+    """
     plain = binary.function_args(name)
     site = FileSite("uprobe", name, name, (), 0, binary.path, binary.identity, address, 0, word=4)
     found: tuple[_Word, ...] | None = None
     with suppress(TracerError):  # of damaged debug information
         found = asked(binary.path, "words", address, lambda entries: _words(entries, site, len(plain)))
     if found is None:
-        return _unreadable(plain, _UNKNOWN) if local else plain
+        return _unreadable(plain, _UNKNOWN if name else _NAMELESS) if local else plain
     return tuple(map(_spec, found)) or plain
 
 

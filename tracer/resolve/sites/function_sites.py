@@ -286,8 +286,8 @@ def site_inside(binary: Binary, around: Range, address: int, probe: str) -> File
     """The site at an instruction of a function that may be probed."""
     args = binary.function_args(around.name)
     if binary.arch is I386 and address == around.start:
-        own = binary.symbols.at(address)
-        args = _at_entry(binary, own) if own is not None else args
+        named = binary.symbols.at(address)
+        args = _at_entry(binary, named or Function("", address, 0, STB_LOCAL))
     return FileSite(
         kind="uprobe",
         path=binary.path,
