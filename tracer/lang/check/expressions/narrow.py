@@ -19,7 +19,7 @@ def pointer(ctx: Context, target: Type | None, node: ast.TypeName) -> PointerTyp
 
 def narrowed(ctx: Context, type: Type | None, node: ast.TypeName) -> Type | None:
     """A type that was found under a name, as the clause's programs have it."""
-    if not any(site.word != 8 for site in ctx.unit.places):
+    if min(ctx.words) == 8:
         return type
     words = node.name.split()
     if isinstance(type, IntType) and (
@@ -42,11 +42,10 @@ def narrowed(ctx: Context, type: Type | None, node: ast.TypeName) -> Type | None
 
 def _word(ctx: Context, node: ast.TypeName) -> int:
     """The bytes of an address."""
-    words = {site.word for site in ctx.unit.places} or {8}
-    if len(words) > 1:
+    if len(ctx.words) > 1:
         what = f"{node.name} has 4 bytes in some of the clause's files and 8 in others"
         ctx.error(what, node.span, "write a clause for each of them")
-    return min(words)
+    return min(ctx.words)
 
 
 def _has_gaps(type: StructType) -> bool:
