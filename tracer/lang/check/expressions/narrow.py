@@ -18,9 +18,7 @@ def pointer(ctx: Context, target: Type | None, node: ast.TypeName) -> PointerTyp
 
 
 def narrowed(ctx: Context, type: Type | None, node: ast.TypeName) -> Type | None:
-    """A type that was found under a name, as the clause's programs have it."""
-    if min(ctx.words) == 8:
-        return type
+    """A type that was found under a name, as the clause's programs have it, of which some are of 32 bits."""
     words = node.name.split()
     if isinstance(type, IntType) and (
         node.name in _OF_A_WORD or (_LONG.issuperset(words) and words.count("long") == 1)
