@@ -182,3 +182,12 @@ def test_a_type_by_its_name_is_that_of_the_program(narrow: Path) -> None:
     done = tracer("--dry-run", "-e", one)
     what = "long has 4 bytes in some of the clause's files and 8 in others; write a clause for each of them"
     assert (done.status, what in done.err) == (2, True), done.err
+
+
+def test_frame_pointers_are_refused(narrow: Path) -> None:
+    """Of a function that is just entered the kernel takes the caller's caller for the caller."""
+    done = tracer("--dry-run", "-e", f"config = {{ stack_unwind = fp }} uprobe:{narrow}:leaf {{ print(ustack); }}")
+    what = "frame pointers do not give the ustack of a 32-bit program: the kernel passes over a caller"
+    assert (done.status, done.err.splitlines()[-1].partition(" error: ")[2]) == (
+        2, f"{what} ({narrow}); leave out stack_unwind = fp"
+    )  # fmt: skip

@@ -28,7 +28,7 @@ class Const:
 class Reg:
     """A register by its pt_regs name without decoration.
 
-    x86-64: ax bx cx dx si di bp sp r8…r15 ip; aarch64: x0…x30 sp.
+    x86-64: ax bx cx dx si di bp sp r8…r15 ip; i386: those without a number; aarch64: x0…x30 sp.
     """
 
     name: str

@@ -95,6 +95,8 @@ class Context:
     formats: list[tuple[str, tuple[Type, ...], typed.Output | None]] = field(default_factory=list)
     shapes: list[Type] = field(default_factory=list)
     unit: Unit = field(init=False)
+    words: frozenset[int] = field(init=False)
+    """The bytes of an address in the programs of the unit's sites; 8 where these are in no files."""
     scopes: list[dict[str, Variable]] = field(default_factory=list)
     slots: dict[Hashable, int] = field(default_factory=dict)
     first_reads: dict[Hashable, Type | None] = field(default_factory=dict)
@@ -108,6 +110,7 @@ class Context:
     def begin(self, unit: Unit) -> None:
         """Goes on with a clause."""
         self.unit = unit
+        self.words = frozenset([site.word for site in unit.places] or [8])
         self.types = replace(self.types, sites=tuple(unit.places))
         self.scopes, self.slots, self.loops, self.lost = [{}], {}, [], False
 
@@ -205,7 +208,7 @@ class Context:
     def is_address(self, value: typed.Expr) -> bool:
         """Whether a number can be an address; reports one that has too few bits for that."""
         type, bits = value.type, 64
-        wanted = 8 * min([site.word for site in self.unit.places], default=8)
+        wanted = 8 * min(self.words)
         if isinstance(value, typed.Arg):
             sites = [site for site in self.unit.reading("note") if value.index < len(site.args)]
             bits = max([8 * site.args[value.index].size for site in sites], default=64)

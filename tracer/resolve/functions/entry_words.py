@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
@@ -27,21 +28,34 @@ if TYPE_CHECKING:
 
 _HIDDEN = "it is the address for what the function returns"
 _UNKNOWN = "only its own file calls the function, so it may be in a register; no debug information says which"
+_NAMELESS = "no symbol says whether only its own file calls the function, so it may be in a register"
+_MANY = "only its own file calls the function, so it may be in a register; name fewer functions to have that looked up"
 _Word = tuple[str, str | int]
 """`("reg", "ax")`, `("stack", 4)`, or `("no", reason)`."""
 
 
 def entry_words(binary: Binary, name: str, address: int, local: bool) -> tuple[ArgSpec, ...]:
-    """The words at a function's first instruction. `local`: its symbol says that only its own file calls it."""
+    """The words at a function's first instruction. `local`: its symbol says that only its own file calls it, or
+    there is none.
+    """
     plain = binary.function_args(name)
     site = FileSite("uprobe", name, name, (), 0, binary.path, binary.identity, address, 0, word=4)
     found: tuple[_Word, ...] | None = None
     with suppress(TracerError):  # of damaged debug information
         found = asked(binary.path, "words", address, lambda entries: _words(entries, site, len(plain)))
     if found is None:
-        unknown = Unreadable(_UNKNOWN)
-        return tuple(replace(each, operand=unknown) for each in plain) if local else plain
+        return _unreadable(plain, _UNKNOWN if name else _NAMELESS) if local else plain
     return tuple(map(_spec, found)) or plain
+
+
+def unknown_words(plain: tuple[ArgSpec, ...]) -> tuple[ArgSpec, ...]:
+    """The words of a function of its own file, where so many functions are meant that no debug information is asked."""
+    return _unreadable(plain, _MANY)
+
+
+@lru_cache(maxsize=4)
+def _unreadable(plain: tuple[ArgSpec, ...], reason: str) -> tuple[ArgSpec, ...]:
+    return tuple(replace(each, operand=Unreadable(reason)) for each in plain)
 
 
 def _spec(word: _Word) -> ArgSpec:
@@ -59,6 +73,8 @@ def _words(entries: Entries, site: FileSite, most: int) -> tuple[_Word, ...] | N
     if not any(each.pieces or each.reason for each in found):
         return ()
     function = function_at(entries, site.address)
+    if function is not None and function.unit.top.number(dw.LANGUAGE) == dw.GO:
+        return ()  # all in a row
     result = None if function is None else types.plain(attribute(function, dw.TYPE))
     words: list[_Word] = [("no", _HIDDEN)] if result is not None and result.tag in dw.RECORDS else []
     for each in found:

@@ -25,7 +25,7 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 
-from tracer.kinds.arch import EM_X86_64
+from tracer.kinds.arch import EM_386, EM_X86_64
 from tracer.resolve.safety.code import Code
 from tracer.resolve.safety.disassembly import Instruction, decode
 
@@ -39,8 +39,17 @@ _KEEPING = 640
 _LOADS_G = re.compile(r"mov (r14|rcx), (0x\w+|qword ptr (fs:\[(0x\w+|r14|rcx)\]|\[rip [+-] 0x\w+\]))")
 _SPARE = re.compile(r"(lea r1[23], \[rsp - \w+\]|mov r1[23], rsp|sub r1[23], \w+)")
 _COMPARES = re.compile(r"cmp (rsp|r1[23]), qword ptr \[(r14|rcx) \+ 0x1[08]\]")
+_PARTS = {
+    EM_X86_64: (_LOADS_G, _SPARE, _COMPARES),
+    EM_386: (
+        re.compile(r"mov ecx, dword ptr (gs:\[(0|0x\w+)\]|\[ecx( [+-] \w+)?\])"),
+        re.compile(r"(lea eax, \[esp - \w+\]|mov eax, esp|sub eax, \w+)"),
+        re.compile(r"cmp (esp|eax), dword ptr \[ecx \+ (8|0xc)\]"),
+    ),
+}
+"""The instructions of a check; on i386 ecx has the goroutine, and eax what is compared."""
 _KEEPS = re.compile(r"v?mov\w* (.*\[rsp \+ \w+\], \w+|\w+, .*\[rsp \+ \w+\])|nop.*|xchg ax, ax")
-_MAKES_FRAME = re.compile(r"(sub|add) rsp, .*|push rbp")
+_MAKES_FRAME = re.compile(r"(sub|add) [re]sp, .*|push [re]bp")
 
 
 class StackChecks:
@@ -60,7 +69,8 @@ class StackChecks:
         begins that makes the stack larger; `start` and `end` where no check is proven.
         """
         none = start, end
-        if self._code.elf.machine != EM_X86_64:
+        parts = _PARTS.get(self._code.elf.machine)
+        if parts is None:
             return none
         check = self._decoded(start, min(end, start + _CHECK))
         for index, each in enumerate(check):
@@ -70,7 +80,7 @@ class StackChecks:
                     return none
                 if each.mnemonic == "jbe":
                     return (check[index + 1].address, each.target) if _makes_frame(check, index) else none
-            elif not (_COMPARES.fullmatch(line) or _SPARE.fullmatch(line) or _LOADS_G.fullmatch(line)):
+            elif not any(part.fullmatch(line) for part in parts):
                 return none
         return none
 

@@ -225,8 +225,10 @@ def _at_entry(binary: Binary, function: Function, few: bool = True) -> tuple[Arg
     local = function.binding == STB_LOCAL
     if binary.arch is not I386 or not (few or local):
         return binary.function_args(function.name)
-    from tracer.resolve.functions.entry_words import entry_words
+    from tracer.resolve.functions.entry_words import entry_words, unknown_words
 
+    if not few:
+        return unknown_words(binary.function_args(function.name))
     return entry_words(binary, function.name, function.address, local)
 
 
@@ -310,8 +312,8 @@ def site_inside(binary: Binary, around: Range, address: int, probe: str) -> File
     """The site at an instruction of a function that may be probed."""
     args = binary.function_args(around.name)
     if binary.arch is I386 and address == around.start:
-        own = binary.symbols.at(address)
-        args = _at_entry(binary, own) if own is not None else args
+        named = binary.symbols.at(address)
+        args = _at_entry(binary, named or Function("", address, 0, STB_LOCAL))
     return FileSite(
         kind="uprobe",
         path=binary.path,

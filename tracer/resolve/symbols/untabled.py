@@ -1,22 +1,24 @@
-"""How x86-64 code that no unwind table describes is left: hand-written assembly, code of old or unusual compilers.
+"""How x86 code that no unwind table describes is left: hand-written assembly, code of old or unusual compilers.
 
 The frame pointer alone does not tell. Where such a function does not set it up, it is still its caller's, and a step by
 it leads past the caller without a sign. So the function's instructions are followed from its first one on: how far each
 moves the stack pointer, and where the caller's frame pointer is meanwhile. Where two ways to one instruction
-disagree, nothing is known of what they disagree on. gdb does so too, but guesses where this tells nothing.
+disagree, nothing is known of what they disagree on. gdb does so too, but guesses where this tells nothing. Code of 32
+bits is followed under the names of 64.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError
-from tracer.kinds.arch import EM_X86_64
+from tracer.kinds.arch import EM_386, EM_X86_64
 from tracer.resolve.safety.disassembly import Instruction, decode
-from tracer.resolve.unwind.registers import X86_64
+from tracer.resolve.unwind.registers import REGISTERS
 from tracer.resolve.unwind.rules import OFFSET, UNDEFINED, Rule
 from tracer.resolve.unwind.walker import BROKEN, LAST, Step, step_of
 
@@ -29,16 +31,19 @@ _LONGEST = 1 << 16
 _START = 64
 """Bytes of what a file begins with, at most: the C library's own start has no tables."""
 
+_SHORT = 16
 _NOP = b"\x90"
+_NARROW = re.compile(r"\be(sp|bp)\b")
 _MOST_ROUNDS = 1 << 16
 
-_SETS_UP = b"\x55\x48\x89\xe5", b"\x55\x48\x8b\xec"
+_SETS_UP = {
+    EM_X86_64: (b"\x55\x48\x89\xe5", b"\x55\x48\x8b\xec"), EM_386: (b"\x55\x89\xe5", b"\x55\x8b\xec")
+}  # fmt: skip
 """`push %rbp; mov %rsp,%rbp`, in both of its spellings."""
 
 _ENDS = re.compile(rb"\xc3(?:\xcc|\x90|\x66|\x0f\x1f)")
 """A return with padding behind it: most probably the end of a function."""
 
-_ENTRY = 8  # bytes of the return address
 _RBP = ("rbp", "ebp", "bp", "bpl")
 _RSP = ("rsp", "esp", "sp", "spl")
 _READS_FIRST = ("cmp", "test", "push", "bt", "nop", "prefetch")
@@ -51,7 +56,7 @@ class _State:
     the frame; `kept`: rbp has the caller's value; `saved`: the CFA less the place of that value. None: not known.
     """
 
-    depth: int | None = _ENTRY
+    depth: int | None = 8
     base: int | None = None
     kept: bool = True
     saved: int | None = None
@@ -85,53 +90,88 @@ def step_in(module: Module, file_offset: int, exact: bool) -> Step:
         else:
             start = max(module.tables.end_before(at), wanted - _LONGEST, 0)
             code = _read(module, start, wanted)
-            frame = begins_frame(code)
+            frame = begins_frame(code, module.elf.machine)
             if frame is None:
                 return _BROKEN
             start, code = start + frame, code[frame:] + _NOP
-        rule = rule_of(code, start, wanted)
+        leaves = partial(_leaves_arguments, module)
+        rule = rule_of(code, start, wanted, module.elf.machine, exact, leaves)
     except TracerError:
         return _BROKEN
-    return _BROKEN if rule is None else step_of(rule, X86_64)
+    return _BROKEN if rule is None else step_of(rule, REGISTERS[module.elf.machine])
 
 
 def _read(module: Module, start: int, end: int) -> bytes:
     return module.elf.memory(start, end - start, "code") or b""
 
 
-def rule_of(code: bytes, start: int, address: int) -> Rule | None:
+def rule_of(
+    code: bytes, start: int, address: int, machine: int = EM_X86_64, exact: bool = False,
+    leaves: Callable[[int], bool] = lambda target: False,
+) -> Rule | None:  # fmt: skip
     """The rule at an instruction of the function whose first instruction is at `start`; None where the code does not
-    tell. Raises `TracerError` where there is no disassembler.
+    tell; if not `exact`, while the call before it runs. `leaves`: whether what is called at an address leaves its
+    arguments on the stack. Raises `TracerError` where there is no disassembler.
     """
-    instructions = decode(code[:_LONGEST], start, EM_X86_64)
-    state = _states(instructions).get(address)
+    instructions, registers = decode(code[:_LONGEST], start, machine), REGISTERS[machine]
+    if machine == EM_386:
+        instructions = tuple(map(_widened, instructions))
+    states = _states(instructions, registers.word, leaves)
+    call = None
+    if registers.word == 4 and not exact:
+        behind = (each for each in instructions if each.calls and each.address + each.size == address != each.target)
+        call = next(behind, None)
+    state = states.get(address if call is None else call.address)
     if state is None:
         return None
     if state.depth is not None:
-        register, offset = X86_64.sp, state.depth
+        register, offset = registers.sp, state.depth
     elif state.base is not None:
-        register, offset = X86_64.fp, state.base
+        register, offset = registers.fp, state.base
     else:
         return None
-    saved: dict[int, tuple[int, int | bytes]] = {X86_64.ip: (OFFSET, -_ENTRY)}
+    saved: dict[int, tuple[int, int | bytes]] = {registers.ip: (OFFSET, -registers.word)}
     if not state.kept:
-        saved[X86_64.fp] = (OFFSET, -state.saved) if state.saved is not None else (UNDEFINED, 0)
-    return Rule(register, offset, None, saved, X86_64.ip, False)
+        saved[registers.fp] = (OFFSET, -state.saved) if state.saved is not None else (UNDEFINED, 0)
+    return Rule(register, offset, None, saved, registers.ip, False)
 
 
-def begins_frame(code: bytes) -> int | None:
+def _widened(each: Instruction) -> Instruction:
+    """An instruction of 32 bits as that of 64 bits would be written."""
+    name = {"pushfd": "pushfq", "popfd": "popfq"}.get(each.mnemonic, each.mnemonic)
+    operands = _NARROW.sub(r"r\1", each.operands).replace("dword ptr", "qword ptr")
+    return each._replace(mnemonic="enter" if name in ("pushal", "popal") else name, operands=operands)
+
+
+def begins_frame(code: bytes, machine: int = EM_X86_64) -> int | None:
     """The place in code that ends at an instruction at which the frame of its function is set up, if the function is
     unknown; None where it does not seem to set one up, so that the frame pointer may be its caller's.
     """
-    found = max(map(code.rfind, _SETS_UP))
+    found = max(map(code.rfind, _SETS_UP[machine]))
     return None if found < 0 or _ENDS.search(code, found) else found
 
 
-def _states(instructions: Sequence[Instruction]) -> dict[int, _State]:
+def _leaves_arguments(module: Module, target: int) -> bool:
+    """Whether the function at an address is known to return without taking anything off the stack."""
+    function = module.symbols.at(target)
+    if function is None or function.address != target:
+        return False
+    size = min(function.size or _SHORT, _LONGEST)
+    code = decode(_read(module, target, target + size), target, module.elf.machine)
+    if not function.size:  # as the one that tells position-independent code where it is: nothing but that
+        code = code[: next((number for number, each in enumerate(code, 1) if not each.goes_on), 0)]
+    leaving = any(each.jumps and each.target not in range(target, target + size) for each in code)
+    returns = [each for each in code if each.returns]
+    return bool(returns) and not leaving and not any(each.operands for each in returns)
+
+
+def _states(
+    instructions: Sequence[Instruction], word: int, leaves: Callable[[int], bool]
+) -> dict[int, _State]:
     """The state before each instruction that the first one leads to, and behind the last."""
     index = {each.address: number for number, each in enumerate(instructions)}
     found: dict[int, _State] = {}
-    waiting = [(instructions[0].address, _State())] if instructions else []
+    waiting = [(instructions[0].address, _State(word))] if instructions else []
     rounds = 0
     while waiting and rounds < _MOST_ROUNDS:
         rounds += 1
@@ -146,7 +186,10 @@ def _states(instructions: Sequence[Instruction]) -> dict[int, _State]:
         if number is None:
             continue
         each = instructions[number]
-        behind = _behind(each, state)
+        behind = _behind(each, state, word)
+        if word == 4 and each.calls and each.target != each.address + each.size:
+            # What i386 calls may take its arguments away.
+            behind = behind if each.target is not None and leaves(each.target) else replace(behind, depth=None)
         if each.goes_on:
             waiting.append((each.address + each.size, behind))
         if each.jumps and each.target in index:
@@ -154,25 +197,27 @@ def _states(instructions: Sequence[Instruction]) -> dict[int, _State]:
     return {} if waiting else found
 
 
-def _behind(each: Instruction, state: _State) -> _State:
+def _behind(each: Instruction, state: _State, word: int) -> _State:
     """The state that an instruction leaves. What a function does that is called, it undoes."""
     name, operands = each.mnemonic, each.operands
     first, _, second = operands.partition(", ")
     depth = state.depth
     if name == "call":  # of what follows it, to learn where it is
-        return _moved(state, 8) if each.target == each.address + each.size else state
+        if each.target == each.address + each.size:
+            return _moved(state, word)
+        return state
     if name in ("push", "pushfq"):
-        state = _moved(state, 8)
+        state = _moved(state, word)
         if operands == "rbp" and state.kept and state.saved is None and state.depth is not None:
             return replace(state, saved=state.depth)
         return state
     if name in ("pop", "popfq"):
-        moved = _moved(state, -8)
+        moved = _moved(state, -word)
         if operands in _RBP:
             return _taken_back(moved, depth)
         return replace(moved, depth=None) if operands in _RSP else moved
     if name == "leave":
-        moved = replace(state, depth=None if state.base is None else state.base - 8)
+        moved = replace(state, depth=None if state.base is None else state.base - word)
         return _taken_back(moved, state.base)
     if name == "enter":
         return _State(None, None, False, None)

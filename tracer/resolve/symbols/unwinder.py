@@ -119,8 +119,6 @@ class Unwinder:
             return _ENTRY
         if own.link is not None:
             return _POINTER
-        if own is I386:
-            return _BROKEN  # the frame pointer may be the caller's
         from tracer.resolve.symbols.untabled import step_in  # most programs have no such code
 
         return step_in(module, offset, exact)

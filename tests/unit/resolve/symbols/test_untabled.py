@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from itertools import pairwise
 
 import pytest
@@ -11,9 +12,11 @@ from tracer.kinds.arch import EM_X86_64
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.safety.disassembly import decode
-from tracer.resolve.symbols.untabled import begins_frame, rule_of
+from tracer.resolve.symbols.modules import Module
+from tracer.resolve.symbols.untabled import begins_frame, rule_of, step_in
 from tracer.resolve.unwind.rules import OFFSET, UNDEFINED
 from tracer.resolve.unwind.unwind_tables import Tables
+from tracer.resolve.unwind.walker import BROKEN
 
 SP, FP, IP = 7, 6, 16
 
@@ -134,3 +137,37 @@ SETS_UP = bytes.fromhex("554889e5")
 )
 def test_a_frame_is_set_up_in_the_same_function_or_not_at_all(code: bytes, place: int | None) -> None:
     assert begins_frame(code) == place
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the compiler has no -m32")
+@pytest.mark.parametrize(
+    ("code", "rule"),
+    [
+        ("push %ebx; mov %edi, %ebx; call out; HERE", (4, 8, None)),
+        ("push %ebp; mov %esp, %ebp; push %ebx; sub $0x14, %esp; call out; HERE", (4, 32, (OFFSET, -8))),
+        ("push %ebp; mov %esp, %ebp; and $-16, %esp; call out; HERE", (5, 8, (OFFSET, -8))),
+        ("sub $0x18, %esp; call out; call out; HERE", (4, 28, None)),
+        # One that takes its arguments away, as what returns a struct does: nothing is known of esp from then on.
+        ("sub $0x18, %esp; call pops; HERE", (4, 28, None)),
+        ("sub $0x18, %esp; call pops; nop; call out; HERE", None),
+        ("push %ebp; mov %esp, %ebp; call pops; nop; call out; HERE", (5, 8, (OFFSET, -8))),
+        ("pusha; call out; HERE", None),
+    ],
+)
+def test_rules_of_32_bit_assembly(build: Build, code: str, rule: tuple[int, int, object] | None) -> None:
+    text = code.replace("HERE", "here: .globl here; .type here, @function;")
+    functions = "out: ret; .size out, . - out; pops: ret $4; .size pops, . - pops"
+    kinds = ".type out, @function; .type pops, @function; .globl out; .globl pops;"
+    source = f'asm("{kinds} .globl f; .type f, @function; f: {text}; nop; ret; .size f, . - f; {functions}");'
+    flags = ("-m32", "-shared", "-nostdlib", "-Wl,-Bsymbolic")
+    with Elf(str(build(source, *flags, name="f.so"))) as elf:
+        module = Module(elf)
+        (here,) = module.symbols.named("here")
+        step = step_in(module, elf.offset_of(here.address - 1) or 0, exact=False)
+    if rule is None:
+        assert step.kind == BROKEN
+    else:
+        found = step.rule
+        assert found is not None
+        assert (found.register, found.offset, found.saved.get(5)) == rule
+        assert found.saved[8] == (OFFSET, -4)

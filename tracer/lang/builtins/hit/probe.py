@@ -112,7 +112,7 @@ def _check_result(context: Context, name: str, span: Span) -> bool:
 
 def result_in_two(context: Context, span: Span) -> typed.Expr | None:
     """`retval` of 32-bit functions that return 64 bits; None of others."""
-    narrow = {site.probe: site for site in context.unit.places if site.word == 4}
+    narrow = {site.probe: site for site in context.unit.places if site.word == 4} if min(context.words) < 8 else {}
     if not narrow or context.types.outside is None or len(narrow) > _FEW:
         return None
     outside = context.types.outside()

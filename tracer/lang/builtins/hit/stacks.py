@@ -22,8 +22,8 @@ def noted(context: Context, name: str, span: Span) -> None:
     """Warns about a stack that will be empty or incomplete; refuses one that cannot be walked."""
     if name == "dw_ustack":
         context.stable(name, name, span)
-    narrow = next((site for site in context.unit.places if site.word != 8), None)
-    if narrow is not None and context.config.stack_unwind == "fp":
+    if min(context.words) < 8 and context.config.stack_unwind == "fp":
+        narrow = next(site for site in context.unit.places if site.word < 8)
         what = f"frame pointers do not give the {name} of a 32-bit program: the kernel passes over a caller"
         context.error(f"{what} ({narrow.path})", span, "leave out stack_unwind = fp")
     if not context.unit.reads("probe") and not context.unit.clause.uncalled:

@@ -233,7 +233,7 @@ def _unpacked(pack: typed.Pack, at: int | None, type: Type, span: Span) -> typed
 
 def pointer_to(ctx: Context, type: Type) -> PointerType:
     """The type of an address that lies in the memory of the clause's programs."""
-    return PointerType(8 * min([site.word for site in ctx.unit.places], default=8), target=type)
+    return PointerType(8 * min(ctx.words), target=type)
 
 
 def load(

@@ -18,9 +18,7 @@ def pointer(ctx: Context, target: Type | None, node: ast.TypeName) -> PointerTyp
 
 
 def narrowed(ctx: Context, type: Type | None, node: ast.TypeName) -> Type | None:
-    """A type that was found under a name, as the clause's programs have it."""
-    if not any(site.word != 8 for site in ctx.unit.places):
-        return type
+    """A type that was found under a name, as the clause's programs have it, of which some are of 32 bits."""
     words = node.name.split()
     if isinstance(type, IntType) and (
         node.name in _OF_A_WORD or (_LONG.issuperset(words) and words.count("long") == 1)
@@ -42,11 +40,10 @@ def narrowed(ctx: Context, type: Type | None, node: ast.TypeName) -> Type | None
 
 def _word(ctx: Context, node: ast.TypeName) -> int:
     """The bytes of an address."""
-    words = {site.word for site in ctx.unit.places} or {8}
-    if len(words) > 1:
+    if len(ctx.words) > 1:
         what = f"{node.name} has 4 bytes in some of the clause's files and 8 in others"
         ctx.error(what, node.span, "write a clause for each of them")
-    return min(words)
+    return min(ctx.words)
 
 
 def _has_gaps(type: StructType) -> bool:

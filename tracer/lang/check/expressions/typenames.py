@@ -6,7 +6,6 @@ from itertools import takewhile
 
 from tracer.lang import typed
 from tracer.lang.builtins.registry import VALUES
-from tracer.lang.check.expressions.narrow import narrowed, pointer
 from tracer.lang.fold import array_in_memory, width
 from tracer.lang.scope.context import Context
 from tracer.lang.syntax import ast
@@ -34,7 +33,11 @@ MOST_ARRAY_BYTES = 1 << 31
 
 def named(ctx: Context, node: ast.TypeName) -> Type | None:
     """The type that a cast or a `let` names, reported where there is none."""
-    type = narrowed(ctx, _base(ctx, node), node)
+    type = _base(ctx, node)
+    if min(ctx.words) < 8:
+        from tracer.lang.check.expressions.narrow import narrowed
+
+        type = narrowed(ctx, type, node)
     suffixes = list(node.suffixes)
     if type is None and not (node.name == "void" and suffixes):
         return None
@@ -43,7 +46,7 @@ def named(ctx: Context, node: ast.TypeName) -> Type | None:
     while suffixes:
         if suffixes[0] is None:
             del suffixes[0]
-            type = pointer(ctx, type, node) if suffixes else PointerType(target=type)
+            type = _pointer(ctx, type, node) if suffixes else PointerType(target=type)
             continue
         counts = list(takewhile(lambda count: count is not None, suffixes))
         del suffixes[: len(counts)]
@@ -54,6 +57,15 @@ def named(ctx: Context, node: ast.TypeName) -> Type | None:
                 return None
             type = ArrayType(type, count)
     return type
+
+
+def _pointer(ctx: Context, target: Type | None, node: ast.TypeName) -> PointerType:
+    """The type of an address that lies in memory."""
+    if min(ctx.words) == 8:
+        return PointerType(target=target)
+    from tracer.lang.check.expressions.narrow import pointer
+
+    return pointer(ctx, target, node)
 
 
 def _of(ctx: Context, node: ast.Expr) -> Type | None:
@@ -69,7 +81,7 @@ def asked(ctx: Context, node: ast.Expr, smallest: bool = False, in_memory: bool 
     """
     if isinstance(node, ast.TypeExpr):
         found = named(ctx, node.type)
-        return pointer(ctx, found.target, node.type) if isinstance(found, PointerType) else found
+        return _pointer(ctx, found.target, node.type) if isinstance(found, PointerType) else found
     if isinstance(node, ast.Name) and node.name not in VALUES:
         type = ctx.types.find(node.name)
         if type is not None and not isinstance(type, str):

@@ -177,7 +177,7 @@ class Convention:
 
 
 class GoConvention(Convention):
-    """Go from 1.17 on: each scalar of a value in a register of its own, or the whole on the stack."""
+    """Go from 1.17 on: each scalar of a value in a register of its own, or the whole on the stack. On i386 all are."""
 
     def hidden(self, type: Type | Shape | Form, by_reference: bool) -> None:
         """Results have registers of their own."""
@@ -196,7 +196,7 @@ class GoConvention(Convention):
             else:
                 pieces.append((leaf.offset, leaf.size, integers, 0))
                 integers += 1
-        if integers > len(self.arch.go_args) or reals > 15:
+        if integers > len(self.arch.go_args) or reals > 15 or not self.arch.go_args:
             return self._on_stack(memory_size(type), alignment(type))
         self.integers, self.reals, with_reals = integers, reals, reals > self.reals
         if with_reals:
@@ -204,6 +204,7 @@ class GoConvention(Convention):
         return ParameterPlace(tuple(pieces))
 
     def _on_stack(self, size: int, align: int) -> ParameterPlace:
+        align = min(align, self.arch.word)
         offset = (self.stack - self.arch.stack_arg + align - 1) // align * align + self.arch.stack_arg
         self.stack = offset + size
         return ParameterPlace(stack=offset)

@@ -11,8 +11,8 @@ from tracer.resolve.dwarf.units.unit import Entry
 
 def passing_of(function: Entry, language: int, arch: Arch, file: str) -> Passing:
     """The convention of a function's language."""
-    if arch is I386:
-        return (UnknownPassing if language in (dw.RUST, dw.GO) else I386Passing)(function, arch, file)
+    if arch is I386 and language != dw.GO:
+        return (UnknownPassing if language == dw.RUST else I386Passing)(function, arch, file)
     if language == dw.RUST:
         return RustPassing(function, arch, file)
     if language == dw.GO:

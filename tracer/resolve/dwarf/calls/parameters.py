@@ -65,6 +65,7 @@ def _parameters(
     changes = _Changes(entries, function, start, probe, language != dw.GO, direct)
     found: list[Parameter] = []
     lost = ""
+    by_statement = entries.elf.machine == EM_386 and language != dw.GO
     for declared, own in pairs:
         kinds = attribute(declared, dw.TYPE)
         name, text = name_of(declared) or f"arg{len(found)}", types.spelling(kinds)
@@ -83,12 +84,12 @@ def _parameters(
         if unknown:
             found.append(Parameter(name, text, reason=lost or unknown))
             continue
-        if entries.elf.machine != EM_386:
+        if not by_statement:
             place = changes.place(own, place, type, lost)
         target = _referred(kinds, type)
         found.append(Parameter(name, text, target or type, place.pieces, place.stack, place.indirect,
                                target is not None, place.reason))  # fmt: skip
-    return changes.placed(found, [own for _, own in pairs]) if entries.elf.machine == EM_386 else found
+    return changes.placed(found, [own for _, own in pairs]) if by_statement else found
 
 
 def _referred(kinds: Entry | None, type: Type) -> Type | None:

@@ -19,6 +19,7 @@ Unused = Callable[[int], bool]
 _IN_REGISTER = frozenset((dw.BASE_TYPE, dw.POINTER, dw.ENUMERATION)) | dw.REFERENCES
 
 NO_VALUE = "it returns no value"
+ON_STACK = "it is on the stack, as all results of Go in 32-bit programs"
 IN_FLOATS = "it is in a floating-point register, which no probe can read"
 UNUSED = "no caller uses its result, so the compiler has left it out"
 
@@ -26,11 +27,14 @@ UNUSED = "no caller uses its result, so the compiler has left it out"
 def no_result(entries: Entries, address: int, unused: Unused) -> str:
     """Why the function whose code holds an address returns nothing; "" where it returns something or nobody knows."""
     function = function_at(entries, address)
+    narrow = entries.elf.machine == EM_386
+    if narrow and function is not None and function.unit.top.number(dw.LANGUAGE) == dw.GO:
+        return ON_STACK
     if function is None or function.unit.top.number(dw.LANGUAGE, 0) not in dw.SAY_RESULTS:
         return ""
     if _is_void(function):
         return NO_VALUE
-    if entries.elf.machine == EM_386 and _is_real(function):
+    if narrow and _is_real(function):
         return IN_FLOATS
     start = start_of(function)
     return UNUSED if start is not None and _may_be_dropped(entries, function, start) and unused(start) else ""
