@@ -143,14 +143,12 @@ class _Filter:
             raise self._fail(f"{name.text} is compared with a number, and {what} is none", value)
         number = self._number(value)
         bits, signed = field.type.bits, field.type.is_signed
-        if sign.text == "&":
-            if not -(1 << bits - 1) <= number < 1 << bits:
-                raise self._fail(f"{name.text} has {bits} bits", value)
-            return f"({field.text} & {number % (1 << bits):#x}) != 0"
         low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+        if sign.text == "&" and low <= number < 1 << bits:
+            return f"({field.text} & {number % (1 << bits):#x}) != 0"
         if not low <= number <= high:
-            hint = None if signed else f"{name.text}=…:s{bits} makes it signed"
-            raise self._fail(f"{name.text} is {low} to {high}, and never {value.text}", value, hint)
+            remedy = None if signed else f"{name.text}=…:s{bits} makes it signed"
+            raise self._fail(f"{name.text} is {low} to {high}, and never {value.text}", value, remedy)
         return f"{field.text} {sign.text} {number}"
 
     def _number(self, token: _Token) -> int:

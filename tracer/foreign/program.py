@@ -163,6 +163,8 @@ class _Values:
             distance = value.offset - self._offset
             return f'reg("ip") {"-" if distance < 0 else "+"} {abs(distance)}'
         assert isinstance(value, model.Memory)
+        if isinstance(value.base, model.Immediate):
+            return f"(uint64){(value.base.value + value.offset) % (1 << 64):#x}"
         base = self._word(value.base)
         if not value.offset:
             return base
@@ -237,8 +239,8 @@ def _json(writer: _Writer, line: Source, definition: model.Definition, place: Pl
             text = f"({', '.join(values.elements(each))}{',' * (each.type.count == 1)})"
         if each.name in KEYWORDS:
             hint = "give it another name, or -f text"
-            found = Diagnostic(f"no field of our JSON can be called {each.name}, a word of the language", each.span, hint)
-            raise ProgramError(line, [found])
+            what = f"no field of our JSON can be called {each.name}, a word of the language"
+            raise ProgramError(line, [Diagnostic(what, each.span, hint)])
         own.append((each.name, text, each.span))
     if not definition.arguments:
         own += [(f"arg{number + 1}", f"arg{number}", definition.place_span) for number in range(place.notes)]
