@@ -46,6 +46,8 @@ class _Place:
             case values.Argument(index=index, type=type):
                 found = argument(self.variant.args[index], self.hit, self.memory)
                 return found if found is None else cut_to(found, 64, isinstance(type, IntType) and type.signed)
+            case values.Zero():
+                return 0
             case values.ReturnValue():
                 return self.hit.registers["ax"]
         raise AssertionError(source)

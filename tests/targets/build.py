@@ -74,6 +74,7 @@ RECIPES: dict[str, Recipe] = {
     "inlined-cc-clang": Recipe(("inlined.cc",), compiler="clang++"),
     "tls": Recipe(("tls.c",)),
     "nested": Recipe(("nested.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-pthread")),
+    "fields": Recipe(("fields.c",), ("-O1", "-g", "-no-pie", "-fno-pie")),
     "gated": Recipe(("gated.c",)),
     "gated-nopie": Recipe(("gated.c",), ("-O2", "-g", "-no-pie", "-fno-pie")),
     "answer-1": Recipe(("answer.c",), (*_ANSWER, "-DANSWER=1")),

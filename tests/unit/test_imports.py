@@ -17,7 +17,7 @@ LAYERS = [
     "lang.types", "lang.suggest", "lang.unsupported", "lang.foreign", "lang.syntax", "lang",
     "resolve.marshalling", "resolve.elf", "resolve.files", "resolve.dwarf", "resolve.usdt",
     "resolve.unwind", "resolve.safety", "resolve.variables", "resolve.symbols", "resolve.binary",
-    "resolve.functions", "resolve.sites", "resolve", "verify", "results", "target", "steps",
+    "resolve.functions", "resolve.sites", "resolve", "foreign", "verify", "results", "target", "steps",
     "kernel", "kernel.workers", "kernel.trials", "kernel.uprobe_events", "render", "plan", "backends",
     "backends.bcc.host", "backends.bcc.maps",
     "backends.bcc.events", "backends.bcc.codegen", "backends.bcc.compile", "backends.bcc.attach", "backends.bcc",

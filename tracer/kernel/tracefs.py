@@ -27,7 +27,7 @@ _LINE = re.compile(r"^([pr])[0-9]*:(?:([^/\s]+)/)?(\S+) ")
 _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
 _DEFINITION = re.compile(
     rf"[pr]:{_NAME}/{_NAME} /[^\s#]*:0x[0-9a-f]+(\(0x[0-9a-f]+\))?"
-    rf"( {_NAME}=[-+@%$\\()A-Za-z0-9]+:[a-z0-9]+(\[[0-9]+\])?)*"
+    rf"( {_NAME}=[-+@%$\\()A-Za-z0-9_]+:[a-z0-9]+(\[[0-9]+\])?)*"
 )
 _ENTRY = re.compile(
     r"\[[^\]]*\] [\w:]+: error: (?P<reason>.*)\n  Command: (?P<line>.*)\n(?:(?P<blanks> *)\^)?"

@@ -47,7 +47,7 @@ class Arch:
     """One architecture. `word`: the bytes of an address. `stack_arg` is where argument number `len(args)` stands at the
     function's first instruction, relative to the stack pointer, in bytes. Of libraries `cache_flags` stand in the
     loader's cache, and `triplet` names their directory, beside `directories`. `registers` are those that hold addresses
-    and integers. It is the `host` that the kernel runs such programs on.
+    and integers, `state` the other ones of pt_regs. It is the `host` that the kernel runs such programs on.
     """
 
     name: str
@@ -60,6 +60,7 @@ class Arch:
     cache_flags: int
     triplet: str
     registers: tuple[str, ...]
+    state: tuple[str, ...] = ()
     word: int = 8
     directories: tuple[str, ...] = ("/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib", "/usr/local/lib64")
     host: int | None = None
@@ -96,6 +97,7 @@ X86_64 = Arch(
     cache_flags=0x0303,
     triplet="x86_64-linux-gnu",
     registers=("ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", *(f"r{number}" for number in range(8, 16))),
+    state=("flags", "orig_ax", "cs", "ss"),
 )
 
 I386 = Arch(
@@ -125,6 +127,7 @@ AARCH64 = Arch(
     cache_flags=0x0A03,
     triplet="aarch64-linux-gnu",
     registers=(*(f"x{number}" for number in range(31)), "sp", "ip"),
+    state=("pstate",),
 )
 
 ARCHES = {arch.machine: arch for arch in (X86_64, I386, AARCH64)}

@@ -29,6 +29,7 @@ from tracer.steps.values import (
     Source,
     Text,
     Value,
+    Zero,
 )
 
 
@@ -103,7 +104,10 @@ def _again(ctx: Context, source: Source) -> Name:
     """A base, fetched again, since the earlier fetch is in another block."""
     if isinstance(source, Memory):
         assert source.base is not None
-        address = _sum(ctx, _again(ctx, source.base), source.offset)
+        if isinstance(source.base, Zero):
+            address: Value = Const(UINT64, source.offset)
+        else:
+            address = _sum(ctx, _again(ctx, source.base), source.offset)
         return _fetched(ctx, source, source.type, address, None, NOWHERE)
     assert isinstance(source, (Argument, ReturnValue, Register))
     return ctx.fetch(source, source.type if isinstance(source, Argument) else UINT64, NOWHERE)
@@ -117,6 +121,9 @@ def _sum(ctx: Context, base: Value, offset: int) -> Value:
 def _place(ctx: Context, address: Value) -> tuple[Source | None, int, Value]:
     """The base, if it is a part of the hit, the constant, and the whole address."""
     base, offset = arithmetic.address(address)
+    if isinstance(base, Const) and ctx.clause.kind.at_hits:
+        constant = (int(base.value) + offset) % (1 << 64)
+        return Zero(), constant, Const(UINT64, constant)
     source = ctx.sources.get(base) if isinstance(base, Name) else None
     if source is None or isinstance(source, BuiltIn):
         return None, 0, ctx.once(address)

@@ -67,6 +67,11 @@ class Register:
 
 
 @dataclass(frozen=True, slots=True)
+class Zero:
+    """The base of a constant address: 0. It is never fetched by itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class BuiltIn:
     """`pid tid uid gid cpu nsecs cpid cgroup ppid` (uint64), the clocks `monotonic` and `tai`, `comm`, `pcomm` and
     `leader_comm` (string[16]), or `started`: when the trace began, in the time of `nsecs`; `moment`: when the hit was,
@@ -120,5 +125,5 @@ class UserStack:
     interpreted: bool = False
 
 
-Source = Argument | ReturnValue | Register | BuiltIn | Memory | Text | Bytes | UserStack
+Source = Argument | ReturnValue | Register | Zero | BuiltIn | Memory | Text | Bytes | UserStack
 InMemory = Memory | Text | Bytes

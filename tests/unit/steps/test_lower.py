@@ -18,6 +18,14 @@ PROGRAMS = {
             @ = t1
         """,
     ),
+    "memory at a constant address is a part of the hit, and so is what its pointers lead to": (
+        '{ $p = 0x404040; @ = str(*(uint64 *)($p + 8) + 2); }',
+        """
+            t0 = *(uint64 *)4210760, as a base
+            t1 = str(uint64((t0 + 2)))
+            @ = t1
+        """,
+    ),
     "one of two addresses is read where it was chosen": (
         '{ $p = arg0 > 3 ? arg1 : arg1 + 8; @ = str($p); }',
         """

@@ -232,6 +232,8 @@ class Fetches:
         return self.found.index(fetch)
 
     def _pointer(self, base: values.Source) -> Number | Constant:
+        if isinstance(base, values.Zero):
+            return Constant(0)
         if isinstance(base, (values.Argument, values.ReturnValue, values.Register)):
             return self.value(base)
         assert isinstance(base, values.Memory) and base.base is not None
@@ -250,6 +252,8 @@ class Fetches:
             return self.retval
         if isinstance(base, values.Register):
             return f"%{base.name}"
+        if isinstance(base, values.Zero):
+            return ""
         assert isinstance(base, values.Argument)
         spec = self.args[base.index]
         match spec.operand:
@@ -291,7 +295,8 @@ def _arrays(place: str, offset: int, size: int) -> Iterator[Fetch]:
 
 
 def _at(place: str, offset: int) -> str:
-    return f"{offset:+d}({place})"
+    """Memory at an offset from what a place holds; without one the offset is the address."""
+    return f"{offset:+d}({place})" if place else f"@0x{offset % (1 << 64):x}"
 
 
 def _extended(value: int, spec: ArgSpec, signed: bool) -> int:

@@ -81,7 +81,7 @@ def _at_type(parser: Cursor) -> bool:
     if word.text == "typeof":
         return True
     parser.lexer.take()
-    named = parser.at_name_of_type(word)
+    named = parser.at_name_of_type(word) and not parser.at("=")  # a field of a record may be called like a type
     if word.text.endswith("_t") and word.text not in parser.named:
         named = not parser.at("(")  # what is called is no type
     parser.lexer.seek(word.span.start)

@@ -5,6 +5,7 @@ import pytest
 from tests import typed_ir as ir
 from tests.unit.backends.ftrace.plans import compiled, count, definitions, fetched, load, probe, site, spec
 from tracer.errors import ProgramError
+from tracer.kernel import tracefs
 from tracer.kinds.site import Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
 from tracer.lang import typed
 from tracer.lang.types import UINT64, StringType, TupleType
@@ -126,6 +127,24 @@ def test_a_pointer_of_less_than_eight_bytes_is_refused_under_the_users_text() ->
         "arg0 has 4 bytes at the note, and the kernel takes 8 for a pointer"
     )
     assert raised.value.hint == "--backend bcc can read it"
+
+
+def test_a_constant_address_is_fetched_as_one() -> None:
+    at = ir.num(0x404040, UINT64)
+    assert fetched(load(at)) == ["f0=@0x404040:u64", "f1=@0x404047:string", "f2=$comm:string"]
+    assert fetched(ir.str_of(load(ir.num((1 << 64) - 16, UINT64)))) == [
+        "f0=@0xfffffffffffffff0:u64", "f1=@0xfffffffffffffff7:string", "f2=+0(@0xfffffffffffffff0):string",
+        "f3=$comm:string",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("register", ["flags", "orig_ax", "cs", "ss"])
+def test_the_rest_of_the_registers_can_be_defined(register: str) -> None:
+    """What reaches uprobe_events is of a form that is known there."""
+    read = typed.Call(UINT64, ir.N, "reg", (typed.StrLit(StringType(9), ir.N, register.encode()),))
+    (line,) = definitions(compiled(probe([count(read)])))
+    assert line == f"p:g/e0 /bin/app:0x1000 f0=%{register}:u64"
+    assert tracefs._DEFINITION.fullmatch(line)
 
 
 def test_an_indexed_operand_is_refused() -> None:

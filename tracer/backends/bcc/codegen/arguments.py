@@ -8,14 +8,16 @@ from tracer.backends.bcc.codegen.c import C, c_type, cast, literal, plain
 from tracer.backends.bcc.codegen.function import CFunction
 from tracer.backends.bcc.maps.element_bytes import wrap
 from tracer.errors import TracerError
+from tracer.kinds.arch import AARCH64, X86_64
 from tracer.kinds.site import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
 from tracer.lang.types import IntType
 from tracer.steps.values import Name
 
-_X86_64_NAMES = ("ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", "flags", *(f"r{n}" for n in range(8, 16)))
-_X86_64 = {name: f"REGISTER({name})" for name in _X86_64_NAMES}
-_AARCH64_NAMES = {**{f"x{number}": f"regs[{number}]" for number in range(31)}, "sp": "sp", "ip": "pc"}
-_AARCH64 = {name: f"REGISTER({member})" for name, member in _AARCH64_NAMES.items()}
+_X86_64 = {name: f"REGISTER({name})" for name in (*X86_64.registers, *X86_64.state)}
+_AARCH64 = {
+    **{name: f"REGISTER({name})" for name in ("sp", *AARCH64.state)},
+    **{f"x{number}": f"REGISTER(regs[{number}])" for number in range(31)}, "ip": "REGISTER(pc)",
+}  # fmt: skip
 _REGISTERS = {"x86_64": _X86_64, "aarch64": _AARCH64}
 _RETURN = {"x86_64": "ax", "aarch64": "x0"}
 

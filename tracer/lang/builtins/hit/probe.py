@@ -206,7 +206,7 @@ def _register(call: Call) -> typed.Expr | None:
         call.error("reg() has no one moment in a clause of calls", call.span, "read it in a uprobe or uretprobe")
         return None
     arch = native()
-    known = () if arch is None else arch.registers
+    known = () if arch is None else (*arch.registers, *arch.state)
     other = {"pc": "ip", "ip": "pc"}.get(name, f"x{name[1:]}" if name.startswith("r") else name)
     own = name if name in known else other
     if own not in known:
