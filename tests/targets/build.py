@@ -34,6 +34,8 @@ _DEPOT = ("depot.c", "depot_plain.c")
 _ANSWER = ("-O2", "-shared", "-fPIC", "-nostdlib", "-fcf-protection=none")
 
 RECIPES: dict[str, Recipe] = {
+    "loader": Recipe(("loader.c",)),
+    "plugin": Recipe(("plugin.c",), ("-O2", "-g", "-shared", "-fPIC")),
     "depot": Recipe(_DEPOT, ("-O2", "-g", "-fno-omit-frame-pointer")),
     "depot-nopie": Recipe(_DEPOT, ("-O2", "-g", "-no-pie", "-fno-pie")),
     "depot-O0": Recipe(_DEPOT, ("-O0", "-g")),

@@ -78,6 +78,12 @@ class AttachPoint:
         """Whether it says more than the names of functions: an address, a place in the file, or source text."""
         return (self.address, self.file_offset, self.source) != (None, None, None)
 
+    @property
+    def awaits_files(self) -> bool:
+        """Whether its path is a pattern, or left out, so that it also means files that processes map later."""
+        path = self.path if self.apart is None else self.apart[0]
+        return not path or any(character in path for character in "*?[")
+
 
 class Part(NamedTuple):
     """The text between two colons; `bare` is the part after its last quoted piece (all of it without quotes)."""
