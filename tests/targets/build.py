@@ -34,6 +34,7 @@ _DEPOT = ("depot.c", "depot_plain.c")
 _ANSWER = ("-O2", "-shared", "-fPIC", "-nostdlib", "-fcf-protection=none")
 
 RECIPES: dict[str, Recipe] = {
+    "shop": Recipe(("shop.c",), ("-O1", "-g")),
     "loader": Recipe(("loader.c",)),
     "plugin": Recipe(("plugin.c",), ("-O2", "-g", "-shared", "-fPIC")),
     "depot": Recipe(_DEPOT, ("-O2", "-g", "-fno-omit-frame-pointer")),
