@@ -63,6 +63,11 @@ class More:
 
         return [each for each in self.files if meets(point, each)]
 
+    @property
+    def taken(self) -> int:
+        """How many sites there are already."""
+        return sum(map(len, (self.plan.found or {}).values()))
+
     def of(self, whole: Plan, added: Collection[Spot]) -> Plan:
         """The part of a plan of all sites that is about those of these files. Raises `TracerError` where it does not go
         with the plan that is there.
@@ -115,11 +120,10 @@ def plan(
 
     left_out: list[Diagnostic] = []
     config = configure(tree.config, environment, given)[0]
-    limit = config.max_probes - (0 if more is None else sum(map(len, (more.plan.found or {}).values())))
     sites = expand(
-        tree, target, limit, left_out,
+        tree, target, config.max_probes, left_out,
         missing=config.missing_probes, unsafe_returns=config.unsafe_returns, filtered=_filters_end_returns(tree),
-        later=later, within=None if more is None else more.of_point,
+        later=later, within=None if more is None else more.of_point, taken=0 if more is None else more.taken,
     )  # fmt: skip
     places = places_among(chain.from_iterable(sites.values()))
     if any([site.nop10 for site in places]):

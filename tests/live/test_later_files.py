@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -187,6 +188,40 @@ def test_a_file_that_does_not_go_with_the_others_is_left_out_by_name(
     reason = "with it @ would hold values of another type"
     assert done.err.endswith(f"tracer: left out: {longer}, mapped by {process.pid} (loader): {reason}\n")
     assert done.text == f"@[uprobe:{plugins[0]}:plugin_use]: {CALLS}\n"
+
+
+@BACKENDS
+def test_the_limit_of_probes_holds_for_files_that_come_later(
+    backend: str, tmp_path: Path, plugins: list[Path]
+) -> None:
+    text = "uprobe:*libplugin_*:plugin_* { @ = count(); }"
+    with loader() as process:
+        load(process, plugins[0])
+        options = ("--backend", backend, "--max-probes", "3", "-p", str(process.pid), "-e", text)
+        with tracing(tmp_path, *options) as trace:
+            load(process, plugins[1])
+            trace.wait_for("left out")
+            call(process)
+            done = trace.stop()
+    reason = "'plugin_*' matches 2 functions, more than max_probes (3) less 2 others"
+    left_out = f"tracer: left out: {plugins[1]}, mapped by {process.pid} (loader): {reason}"
+    assert done.err.splitlines()[:2] == ["Attached 2 probes", left_out]
+    assert done.text == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_wait_and_the_command(number: int, tmp_path: Path) -> None:
+    command = tmp_path / "command"
+    command.write_text("#!/bin/sh\nexec sleep 60\n")
+    command.chmod(0o755)
+    words = ("-c", str(command), "-e", "uprobe:*libplugin_nowhere*:f { @ = count(); }")
+    with tracing(tmp_path, *words, ready="waiting until process") as trace:
+        pid = int(trace.err.split()[-3])
+        until(lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n")
+        trace.signal(number)
+        done = trace.wait()
+    assert (done.status, done.err.splitlines()[-1]) == (1, "tracer: interrupted")
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def code(pid: int, address: int) -> bytes:

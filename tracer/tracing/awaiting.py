@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from tracer.errors import Diagnostic, NoFileYet, NothingInFiles, ProgramError, TracerError
+from tracer.errors import Diagnostic, Interrupted, NoFileYet, NothingInFiles, ProgramError, TracerError
 from tracer.host.polling import readable
 from tracer.host.stat import descendants
 from tracer.kernel.mapping_records import Mapped, MappingRecords
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tracer.kinds.model import AttachPoint
     from tracer.plan.model import Plan
     from tracer.tracing import Prepared
+    from tracer.tracing.loop import Controls
 
 _LOOK_S = 1.0
 
@@ -31,10 +32,11 @@ def points_of(prepared: Prepared) -> Sequence[AttachPoint]:
 
 
 def planned_once_mapped(
-    prepared: Prepared, nothing: ProgramError, awaiting: Callable[[str], object]
+    prepared: Prepared, nothing: ProgramError, awaiting: Callable[[str], object], controls: Controls
 ) -> tuple[Plan, list[Diagnostic]]:
     """The plan, once a process has mapped a file that the program means; the command runs until then. Raises
-    `ProgramError` where none comes as long as there can be any, or within the duration that was asked for.
+    `ProgramError` where none comes as long as there can be any, or within the duration that was asked for, and
+    `Interrupted` where the `controls` ask for the end.
     """
     points = points_of(prepared)
     request, argv = prepared.request, prepared.argv
@@ -55,7 +57,7 @@ def planned_once_mapped(
     try:
         if prepared.child is not None:
             prepared.child.start()
-        found = _planned(prepared, nothing, points, records)
+        found = _planned(prepared, nothing, points, records, controls)
     finally:
         records.close()
     if request.follow:  # those that they have started meanwhile are followed too
@@ -65,7 +67,8 @@ def planned_once_mapped(
 
 
 def _planned(
-    prepared: Prepared, nothing: ProgramError, points: Sequence[AttachPoint], records: MappingRecords
+    prepared: Prepared, nothing: ProgramError, points: Sequence[AttachPoint], records: MappingRecords,
+    controls: Controls,
 ) -> tuple[Plan, list[Diagnostic]]:
     pids, follow, duration_s = prepared.target.pids, prepared.request.follow, prepared.request.duration_s
     watched = prepared.child if prepared.child is not None else prepared.processes
@@ -84,11 +87,13 @@ def _planned(
                     raise
         if watched is not None and watched.ended():
             raise _none(nothing, "and none came before the end of the process")
+        if controls.stop:
+            raise Interrupted
         left_s = _LOOK_S if deadline is None else min(deadline - time.monotonic(), _LOOK_S)
         if left_s <= 0:
             raise _none(nothing, f"and none came within {duration_s:g} s")
         ends = [watched.pidfd] if watched is not None and watched.pidfd >= 0 else []
-        readable([*records.descriptors, *ends], left_s)
+        readable([*records.descriptors, *ends, *controls.wake], left_s)
         found = [each for each in records.take() if isinstance(each, Mapped)]
         mapping = {
             each.pid

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from tracer.host.named import name_of
 from tracer.host.stat import pids
 from tracer.kernel.mapping_records import Mapped, MappingRecords
 from tracer.kinds.site import NoFile, NothingThere, files_of
+from tracer.plan.points import first_numbers
 from tracer.render.notices import Detail, Notice, Warned
 from tracer.resolve.files.paths import Found
 from tracer.resolve.sites.awaited import meets
@@ -87,6 +89,8 @@ class LaterFiles:
         self._seen: set[tuple[object, str]] = set()
         self._attached: list[Found] = []
         self._waiting: list[_Come] = []
+        self._found: list[tuple[int, Mapping]] = []
+        self._planned: list[tuple[_Come, tuple[Plan, Any] | Exception]] = []
         self._work: _Work | None = None
         self._done, self._rope = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -101,11 +105,7 @@ class LaterFiles:
 
     def start(self) -> None:
         """Everything is attached: what was mapped since it was looked for has come, too."""
-        for pid in self._pids or pids():
-            with suppress(TracerError, OSError):
-                for mapping in mappings(pid):
-                    if mapping.executable:
-                        self._note(pid, mapping, time.monotonic_ns())
+        self._work = _Work(self._find, self._rope)
 
     def look(self) -> None:
         """Takes note of what has come, and attaches what a thread has prepared."""
@@ -121,10 +121,15 @@ class LaterFiles:
             with suppress(BlockingIOError):
                 os.read(self._done, 64)
             self._work = None
-            self._attach(work)
+            found, self._found = self._found, []
+            for pid, mapping in found:
+                self._note(pid, mapping, time.monotonic_ns())
+            planned, self._planned = self._planned, []
+            for come, result in planned:
+                self._attach(come, result)
         if self._work is None and self._waiting:
-            come, self._waiting = self._waiting, []
-            self._work = _Work(self._prepared, self._plan, self._session, come, self._rope)
+            come_now, self._waiting = self._waiting, []
+            self._work = _Work(partial(self._prepare, come_now), self._rope)
 
     def unmet(self) -> Iterator[Notice]:
         """At the end: the attach points for which no file has come."""
@@ -146,12 +151,15 @@ class LaterFiles:
         os.close(self._rope)
         self._done = self._rope = -1
 
+    def _awaits(self, mapping: Mapping) -> bool:
+        return any(meets(point, Found(mapping.path, mapping.path)) for point in self._points)
+
     def _note(self, pid: int, mapping: Mapping, at: int) -> None:
         """A process has mapped something: whether it is a file that is awaited, and not known yet."""
         if mapping.file is None or pid == os.getpid():
             return
         key = mapping.file, mapping.path
-        if key in self._seen or not any(meets(point, Found(mapping.path, mapping.path)) for point in self._points):
+        if key in self._seen or not self._awaits(mapping):
             return
         self._seen.add(key)
         with suppress(TracerError, OSError):
@@ -162,58 +170,101 @@ class LaterFiles:
             self._known.add((status.st_dev, status.st_ino))
             self._waiting.append(_Come(Found(file.path, file.name, sure=False), pid, name_of(pid), at))
 
-    def _attach(self, work: _Work) -> None:
-        for come, prepared in work.found:
-            what = f"{come.file.shown}, mapped by {come.pid} ({printable(come.name)})"
+    # --- in a thread of their own ---
+
+    def _find(self) -> None:
+        """Looks through the memory maps for what is awaited."""
+        for pid in self._pids or pids():
+            with suppress(TracerError, OSError):
+                self._found += [(pid, each) for each in mappings(pid) if each.executable and self._awaits(each)]
+
+    def _prepare(self, come: Sequence[_Come]) -> None:
+        """Plans and compiles what files add."""
+        plan = self._plan
+        for each in come:
             try:
-                if isinstance(prepared, Exception):
-                    raise prepared
-                plan, program = prepared
-                self._hold(plan.places)
-                self._session.attach_more(program)
-            except (NothingThere, NoFile):
-                continue
-            except (TracerError, OSError) as error:
-                reason = error.message if isinstance(error, TracerError) else error.strerror
-                self._tell(FileLeftOut(f"left out: {what}: {reason}"))
-                continue
-            self._plan = _with(self._plan, plan)
-            self._attached.append(come.file)
-            seconds = (time.monotonic_ns() - come.at) / 1e9
-            probes = probe_count(plan, self._session.left_out) - len(plan.user)
-            self._tell(AttachedLater(probes, come.file.shown, come.pid, printable(come.name), seconds))
-            self._tell(Detail(f"hits there are seen from {1000 * seconds:.0f} ms after it was mapped"))
+                more = without_points(self._prepared.more(plan, [each.file]), self._session.gone)
+                self._check(more)
+                self._planned.append((each, (more, self._session.compile_more(more))))
+                plan = replace(plan, found=more.found)
+            except Exception as error:
+                self._planned.append((each, error))
+
+    def _check(self, plan: Plan) -> None:
+        """Raises `TracerError` for sites that could do harm, or would not be met."""
+        from tracer.backends.precheck import refuse_emulated
+        from tracer.backends.precheck import refuse_rewritten as refuse_red_zone
+        from tracer.silence.rewritten import refuse_rewritten
+
+        target, places = self._prepared.target, plan.places
+        refuse_emulated(plan, target)
+        if any(site.red_zone for site in places):
+            refuse_red_zone(plan)
+        by_hand = getattr(getattr(self._session, "running", None), "by_hand", False)
+        if any(site.raised is not None or (by_hand and site.guard is not None) for site in places):
+            raise TracerError("its semaphores would have to be raised by tracer itself")
+        if self._pids:
+            target.look_again()
+            refuse_rewritten(plan, target.pictures)
+
+    # --- in the trace's ---
+
+    def _attach(self, come: _Come, result: tuple[Plan, Any] | Exception) -> None:
+        what = f"{come.file.shown}, mapped by {come.pid} ({printable(come.name)})"
+        try:
+            if isinstance(result, Exception):
+                raise result
+            plan, program = result
+            self._hold(plan.places)
+            self._session.attach_more(program)
+        except (NothingThere, NoFile):
+            return
+        except (TracerError, OSError) as error:
+            reason = error.message if isinstance(error, TracerError) else str(error.strerror)
+            reason = reason.removeprefix(f"{printable(come.file.shown)}: ")
+            self._tell(FileLeftOut(f"left out: {what}: {reason}"))
+            return
+        self._plan = replace(self._plan, found=plan.found)
+        self._attached.append(come.file)
+        seconds = (time.monotonic_ns() - come.at) / 1e9
+        probes = probe_count(plan, self._session.left_out) - len(plan.user)
+        self._tell(AttachedLater(probes, come.file.shown, come.pid, printable(come.name), seconds))
+        self._tell(Detail(f"hits there are seen from {1000 * seconds:.0f} ms after it was mapped"))
 
 
 class _Work:
-    """The plans and programs of files that have come, made by a thread that writes to `rope` when it is `over`."""
+    """Something that a thread does; it writes to `rope` when it is `over`."""
 
-    def __init__(self, prepared: Prepared, plan: Plan, session: Any, come: Sequence[_Come], rope: int) -> None:
-        self.found: list[tuple[_Come, Any]] = []
+    def __init__(self, work: Callable[[], None], rope: int) -> None:
         self.over = False
-        self._of = prepared, plan, session, come, rope
+        self._work, self._rope = work, rope
         self.thread = Thread(target=self._run, name="tracer-files", daemon=True)
         self.thread.start()
 
     def _run(self) -> None:
-        prepared, plan, session, come, rope = self._of
         try:
-            for each in come:
-                try:
-                    more = prepared.more(plan, [each.file])
-                    self.found.append((each, (more, session.compile_more(more))))
-                    plan = _with(plan, more)
-                except Exception as error:
-                    self.found.append((each, error))
+            self._work()
         finally:
             self.over = True
             with suppress(OSError):
-                os.write(rope, b"\0")
+                os.write(self._rope, b"\0")
 
 
-def _with(plan: Plan, more: Plan) -> Plan:
-    """The plan with what more has been found."""
-    return replace(plan, found=more.found)
+def without_points(plan: Plan, gone: Collection[int]) -> Plan:
+    """The plan without the sites of attach points that were detached. Raises `NothingThere` where none is left."""
+    if not gone:
+        return plan
+    first = first_numbers(plan)
+    probes = []
+    for probe in plan.probes:
+        number, variants = first[probe.clause.id], []
+        for variant in probe.variants:
+            if sites := tuple([site for site in variant.sites if number + site.point not in gone]):
+                variants.append(replace(variant, sites=sites))
+        probes.append(replace(probe, variants=tuple(variants)))
+    if not any(probe.variants for probe in probes):
+        raise NothingThere("its attach points were detached")
+    return replace(plan, probes=tuple(probes))
 
 
 def later_files(

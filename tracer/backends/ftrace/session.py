@@ -111,7 +111,7 @@ class FtraceSession:
 
         assert self._definitions and self._attachment and self._hits and self._waits
         self._waits.add(program)
-        more = MoreEvents(program, self._definitions)
+        more = MoreEvents(program, self._definitions, self._target.pids)
         first = more.open(self._attachment, self._program)
         decoders = self._decoders(self._definitions, self._attachment, more.events, first)
         self._clauses.add(decoders)

@@ -63,9 +63,12 @@ def compiled(prepared: Prepared, printing: Printing, stack: ExitStack, need_usab
         stack.enter_context(looked_after(plan))
 
     def once_mapped(nothing: ProgramError) -> tuple[Plan, list[Diagnostic]]:
+        from tracer.cli.tracing.signals import Signals
         from tracer.tracing.awaiting import planned_once_mapped
+        from tracer.tracing.loop import Controls
 
-        return planned_once_mapped(prepared, nothing, say)
+        with Controls() as controls, Signals(controls):
+            return planned_once_mapped(prepared, nothing, say, controls)
 
     def say(line: str) -> None:
         from tracer.errors import printable

@@ -34,10 +34,10 @@ ENOUGH = 1 << 20
 def expand(
     program: Program, target: Target, limit: int = ENOUGH, warnings: list[Diagnostic] | None = None, *,
     missing: str = "error", unsafe_returns: bool = False, filtered: bool = False, later: bool = False,
-    within: Callable[[AttachPoint], Sequence[Found]] | None = None,
+    within: Callable[[AttachPoint], Sequence[Found]] | None = None, taken: int = 0,
 ) -> dict[int, tuple[Site, ...]]:
-    """The sites of every clause, by its index: no more than `limit` altogether. `Site.point` is the place of the attach
-    point in the clause.
+    """The sites of every clause, by its index: no more than `limit` altogether, with those that are `taken` already.
+    `Site.point` is the place of the attach point in the clause.
 
     `warnings` gets what had to be left out of patterns, and with `missing` "warn" the attach points that mean nothing;
     then, as with "ignore", a clause may have no sites. `unsafe_returns`: see `returns.plan_return`. `filtered`: on this
@@ -49,7 +49,7 @@ def expand(
         index: alone(clause.points) if within is None else () for index, clause in enumerate(program.clauses)
     }
     known = sum(map(len, by_themselves.values()))
-    left = SiteLimit(limit, limit - known)
+    left = SiteLimit(limit, limit - known - taken)
     if left.left < 0:
         what = f"{known} probes, more than max_probes ({limit})"
         points = [clause.points for clause in program.clauses]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent, tallies
 from tracer.backends.ftrace.read.copies import FIRST
 from tracer.backends.ftrace.read.descriptors import NeedsSamples, Opening
+from tracer.backends.ftrace.refusals import check_panic
 from tracer.backends.precheck import unprobable
 from tracer.dataclass import replace
 from tracer.errors import TracerError
@@ -39,10 +41,14 @@ class MoreEvents:
 
     _numbers = count()
 
-    def __init__(self, program: FtraceProgram, definitions: Definitions) -> None:
-        """Defines them. Raises `TracerError`, and leaves nothing defined then."""
+    def __init__(self, program: FtraceProgram, definitions: Definitions, pids: Sequence[int]) -> None:
+        """Defines them; `pids` are the traced processes, () for all. Raises `TracerError`, and leaves nothing defined
+        then.
+        """
         program = program.sampled("its sites came while the trace ran")
+        check_panic(program.events, program.plan.program.source)
         self.left_out = unprobable(program.plan, definitions.watcher, lambda: False)
+        definitions.watcher.mind(program.plan.places, pids)
         self.program = program = program.without(self.left_out)
         events = [*program.events]
         if program.plan.has_return_probes:
