@@ -14,8 +14,10 @@ from tracer.kernel.standing import Holder, Standing
 
 _OBJECT_INFO, _PROGRAM_BY_ID, _TASK_FD_QUERY, _LINK_BY_ID, _NEXT_LINK = 15, 13, 20, 30, 31
 _PERF_EVENT, _KPROBE_MULTI, _UPROBE_MULTI = 7, 8, 12  # enum bpf_link_type
-_KINDS = {1: "uprobe", 2: "uretprobe", 3: "kprobe", 4: "kretprobe"}  # enum bpf_perf_event_type
-_QUERIED = {2: "kprobe", 3: "kretprobe", 4: "uprobe", 5: "uretprobe"}  # enum bpf_task_fd_type
+_IN_FILES = {1: "uprobe", 2: "uretprobe"}  # enum bpf_perf_event_type
+_KINDS = {**_IN_FILES, 3: "kprobe", 4: "kretprobe"}
+_QUERIED_IN_FILES = {4: "uprobe", 5: "uretprobe"}  # enum bpf_task_fd_type
+_QUERIED = {**_QUERIED_IN_FILES, 2: "kprobe", 3: "kretprobe"}
 _RETURN = 1  # BPF_F_UPROBE_MULTI_RETURN, BPF_F_KPROBE_MULTI_RETURN
 _PATH, _OFFSETS = 4096, 1 << 16
 
@@ -58,7 +60,7 @@ def queried(pid: int, fd: int, holder: Holder) -> Standing | None:
     if kind not in _QUERIED:
         return None
     name = text.value.decode("utf-8", "surrogateescape")
-    place = f"{name}:{offset:#x}" if "uprobe" in _QUERIED[kind] or "uret" in _QUERIED[kind] else f"{name}+{offset:#x}"
+    place = f"{name}:{offset:#x}" if kind in _QUERIED_IN_FILES else f"{name}+{offset:#x}"
     found = _program(program)
     return Standing(_QUERIED[kind], place, 1, str(found), found.runs, found.missed, (holder,))
 
@@ -120,7 +122,7 @@ def _described(fd: int, holders: Sequence[Holder]) -> Standing | None:
 
     info = _info(fd, 80, name_room)
     offset = struct.unpack_from("=I", info, 36)[0]
-    if "uprobe" in _KINDS[type] or "uret" in _KINDS[type]:
+    if type in _IN_FILES:
         return _standing(_KINDS[type], f"{_text(path)}:{offset:#x}", 1, number, holders)
     missed = struct.unpack_from("=Q", info, 48)[0]
     return _standing(_KINDS[type], f"{_text(path)}+{offset:#x}", 1, number, holders, missed)
