@@ -102,6 +102,8 @@ class ProgramError(TracerError):
     """The user's program is wrong, or asks for what cannot be done: the diagnostics stand under its text."""
 
     exit_code = 2
+    awaits_files = False
+    """Whether it can be carried out once a process maps a file that it means."""
 
     def __init__(
         self, source: Source, diagnostics: Iterable[Diagnostic], detail: str | None = None, exit_code: int = 2
@@ -111,6 +113,16 @@ class ProgramError(TracerError):
         self.exit_code = exit_code
         first = self.diagnostics[0]
         super().__init__(first.message, first.hint, detail)
+
+
+class NoFileYet(ProgramError):
+    """No file is there that the attach points could mean, but processes may map some."""
+
+    awaits_files = True
+
+
+class NothingInFiles(ProgramError):
+    """The files that are there have nothing of what the attach points mean."""
 
 
 class Fault(Exception):

@@ -8,7 +8,7 @@ Each arrow is one function; each result is an immutable value that `-d` can prin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from tracer.backends.base import CompiledProgram, Session
     from tracer.backends.choose import Activation, Choice
     from tracer.backends.fallback import FallbackSession
+    from tracer.kinds.model import AttachPoint
+    from tracer.kinds.site import Spot
     from tracer.lang.syntax.ast import Program as Tree
-    from tracer.plan.model import Plan
+    from tracer.plan.model import Plan, Variant
     from tracer.resolve.dwarf.debug_info import DebugInfo
+    from tracer.resolve.files.paths import Found
     from tracer.resolve.listing import Listed
 
 
@@ -47,17 +50,66 @@ class Compiled:
     by_hand: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class More:
+    """Files that processes have mapped since a plan was made."""
+
+    plan: Plan
+    files: Sequence[Found]
+
+    def of_point(self, point: AttachPoint) -> Sequence[Found]:
+        """The files that an attach point means."""
+        from tracer.resolve.sites.awaited import meets
+
+        return [each for each in self.files if meets(point, each)]
+
+    @property
+    def taken(self) -> int:
+        """How many sites there are already."""
+        return sum(map(len, (self.plan.found or {}).values()))
+
+    def of(self, whole: Plan, added: Collection[Spot]) -> Plan:
+        """The part of a plan of all sites that is about those of these files. Raises `TracerError` where it does not go
+        with the plan that is there.
+        """
+        before = self.plan.program
+        for name, decl in before.maps.items():
+            now = whole.program.maps.get(name)
+            if now is None or (now.key, now.value, now.kind) != (decl.key, decl.value, decl.kind):
+                raise TracerError(f"with it {name} would hold values of another type")
+        forms = [(each.clause.id, each.clause.names) for each in self.plan.probes]
+        if forms != [(each.clause.id, each.clause.names) for each in whole.probes]:
+            raise TracerError("it keeps what the program reads in other places than the files that were there")
+        if (before.formats, before.shapes) != (whole.program.formats, whole.program.shapes):
+            raise TracerError("with it the program would print values of another type")
+        probes = tuple([replace(each, variants=tuple(_only(each.variants, added))) for each in whole.probes])
+        return replace(
+            whole, probes=probes, separate_points=self.plan.separate_points, priority=self.plan.priority,
+            needs=whole.needs,
+        )  # fmt: skip
+
+
+def _only(variants: Sequence[Variant], added: Collection[Spot]) -> Iterator[Variant]:
+    for variant in variants:
+        sites = tuple([site for site in variant.sites if site.spot in added])
+        if sites:
+            yield replace(variant, sites=sites)
+
+
 def plan(
     source: Source,
     params: Sequence[str] = (),
     target: Target = EVERY_PROCESS,
     environment: Mapping[str, str] | None = None,
     given: Mapping[str, str] | None = None,
+    later: bool = False,
+    more: More | None = None,
 ) -> tuple[Plan, list[Diagnostic]]:
     """Text → Plan, with the warnings. Raises `ProgramError` with everything that is wrong.
 
     `environment` may set what `config = { … }` sets (BPFTRACE_MAX_STRLEN and its kin), and so may what is `given` for
-    this run, by the names of the settings. `analyse` reports errors in any.
+    this run, by the names of the settings. `analyse` reports errors in any. `later`: files may come later (see
+    `expand`). `more`: the plan is of the sites that files add.
     """
     from tracer.lang.syntax.parser import parse
 
@@ -74,6 +126,7 @@ def plan(
         tree, target, config.max_probes, left_out,
         missing=config.missing_probes, unsafe_returns=config.unsafe_returns, inlined=config.inlined,
         filtered=_filters_end_returns(tree),
+        later=later, within=None if more is None else more.of_point, taken=0 if more is None else more.taken,
     )  # fmt: skip
     places = places_among(chain.from_iterable(sites.values()))
     named = (node.name.removeprefix("__builtin_") for node in walk_program(tree) if isinstance(node, Name | Call))
@@ -86,6 +139,10 @@ def plan(
         from tracer.kernel.trials.nop10 import at_fast_nops
 
         sites = at_fast_nops(sites, places)
+        places = places_among(chain.from_iterable(sites.values()))
+    added = frozenset(site.spot for site in places)
+    if more is not None:
+        sites = {index: (*own, *sites.get(index, ())) for index, own in (more.plan.found or {}).items()}
         places = places_among(chain.from_iterable(sites.values()))
 
     @lru_cache(maxsize=1)
@@ -111,12 +168,14 @@ def plan(
     from tracer.plan.check import check_arguments
     from tracer.plan.lower import lower
 
-    lowered = lower(typed, target.follow, _are_shared(target, len(places)))
+    awaits = later and any(point.awaits_files for clause in tree.clauses for point in clause.points)
+    shared = _are_shared(target, len(places)) if more is None else more.plan.shared
+    lowered = lower(typed, target.follow, shared, sites if awaits else None)
     found = [*left_out, *typed.warnings, *check_arguments(lowered)]
     errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
     if errors:
         raise ProgramError(tree.source, errors)
-    return lowered, found
+    return lowered if more is None else more.of(lowered, added), found
 
 
 def _are_shared(target: Target, sites: int) -> bool:

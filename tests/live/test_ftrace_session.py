@@ -21,6 +21,7 @@ from tracer.backends.ftrace.program import FtraceProgram
 from tracer.backends.ftrace.read import descriptors as descriptors_module
 from tracer.backends.ftrace.session import FtraceSession
 from tracer.errors import ProgramError, TracerError
+from tracer.kernel import abilities as abilities_module
 from tracer.kernel import buffers
 from tracer.kernel.uprobe_events import cleanup as cleanup_module
 from tracer.kernel.uprobe_events import owner
@@ -120,7 +121,7 @@ def test_where_threads_never_settle_other_processes_are_dropped_on_reading(
 
 def test_a_kernel_without_inherit_thread_is_exact_too(churn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        descriptors_module.Abilities, "detect", classmethod(lambda cls: cls(format_lost=False, inherit_thread=False))
+        abilities_module.Abilities, "detect", classmethod(lambda cls: cls(format_lost=False, inherit_thread=False))
     )
     with (
         gated(churn, "20000") as (process, go),
@@ -163,7 +164,7 @@ def test_where_the_kernel_does_not_tell_losses_they_are_counted_to_the_last_too(
 ) -> None:
     monkeypatch.setattr(buffers, "ring_of_each", lambda cpus, stacks: 1 << 14)
     without = classmethod(lambda cls: cls(format_lost=False, inherit_thread=True))
-    monkeypatch.setattr(descriptors_module.Abilities, "detect", without)
+    monkeypatch.setattr(abilities_module.Abilities, "detect", without)
     with session(f'uprobe:{churn}:hit {{ printf("%d %d\\n", arg0, arg1); }}') as opened:
         with gated(churn, "20000") as (_, go):
             go()

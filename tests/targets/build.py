@@ -39,6 +39,9 @@ _NARROW = (
 )  # fmt: skip
 
 RECIPES: dict[str, Recipe] = {
+    "shop": Recipe(("shop.c",), ("-O1", "-g")),
+    "loader": Recipe(("loader.c",)),
+    "plugin": Recipe(("plugin.c",), ("-O2", "-g", "-shared", "-fPIC")),
     "depot": Recipe(_DEPOT, ("-O2", "-g", "-fno-omit-frame-pointer")),
     "depot-nopie": Recipe(_DEPOT, ("-O2", "-g", "-no-pie", "-fno-pie")),
     "depot-O0": Recipe(_DEPOT, ("-O0", "-g")),

@@ -7,7 +7,7 @@ the two `Session.begin` hands over what BEGIN has put into the maps, so that it 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tracer.backends import Surroundings
 from tracer.kinds.site import FileSite, Target
@@ -69,6 +69,14 @@ class Session(Protocol):
         """Attaches all probes or none, but for those `left_out`; returns how many sites. `stop` is asked now and then:
         once it says so nothing stays attached, and the answer is 0. Raises `TracerError`, `ProgramError` with spans.
         """
+
+    def compile_more(self, plan: Plan) -> CompiledProgram:
+        """The program for more sites of the same clauses, while the trace runs; any thread may ask for it. Raises
+        `TracerError` where they do not go with those that are there.
+        """
+
+    def attach_more(self, program: Any) -> int:
+        """Attaches it beside what is there, or leaves nothing of it; returns how many sites. Raises `TracerError`."""
 
     def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Event]:
         """The events since the last call, oldest first; waits up to `timeout_s` for the first one. The consumer handles

@@ -11,6 +11,7 @@ from tracer.results.events import Event, Loss
 from tracer.results.store import LocalMaps
 
 if TYPE_CHECKING:
+    from tracer.backends.base import CompiledProgram
     from tracer.kernel.trials.hit_cost import Cost
     from tracer.kinds.site import FileSite
     from tracer.plan.model import Plan
@@ -39,6 +40,12 @@ class LocalSession:
 
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         return 0
+
+    def compile_more(self, plan: Plan) -> CompiledProgram:
+        raise AssertionError("nothing is traced")
+
+    def attach_more(self, program: object) -> int:
+        raise AssertionError("nothing is traced")
 
     def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Event]:
         """Waits; nothing ever happens."""

@@ -156,7 +156,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _usage_error(fault: BaseException, words: Sequence[str]) -> UsageError:
-    from tracer.cli.arguments import LEFT_OUT, names_stage_of_bpftrace, near_option
+    from tracer.cli.arguments import ELSEWHERE, LEFT_OUT, names_stage_of_bpftrace, near_option
 
     option = getattr(fault, "option_name", None)
     possible = getattr(fault, "possibilities", None)
@@ -166,7 +166,8 @@ def _usage_error(fault: BaseException, words: Sequence[str]) -> UsageError:
             reason, remedy = LEFT_OUT[option]
             return UsageError(f"{option} is not supported: {reason}", remedy)
         near = near_option(option, possible or ())
-        return UsageError(f"unknown option {option}", f"did you mean {near}?" if near else help_line)
+        other = ELSEWHERE.get(option) or (f"did you mean {near}?" if near else help_line)
+        return UsageError(f"unknown option {option}", other)
     describe = getattr(fault, "format_message", None)
     message = (describe() if describe is not None else str(fault)).rstrip(".")
     if "'-d'" in message and names_stage_of_bpftrace(words):

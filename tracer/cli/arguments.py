@@ -16,6 +16,18 @@ WITH_WORD = {
 }
 """Options of `run` and `list` that take the next word, so that it is not mistaken for a file or an option."""
 
+_GIVEN = "a program is given with -e: tracer -e 'uprobe:FILE:FUNCTION { … }'"
+ELSEWHERE: dict[str, str] = {
+    **dict.fromkeys(("--add", "-a"), f"{_GIVEN}; without -p every process is traced"),
+    "-n": _GIVEN,
+    "-x": "a file is named in the attach point, uprobe:FILE:FUNCTION, a process with -p",
+    "-L": "one thread is chosen in the program, /tid == N/; tracer list -v FILE:SOURCE:LINE shows a line's variables",
+    "-F": "functions are listed by tracer list 'uprobe:FILE:*'",
+    **dict.fromkeys(("-g", "-s"), "a stack is a value of the program: @[ustack] = count();"),
+    **dict.fromkeys(("-H", "-S", "-T"), 'the program prints what it wants: comm, pid, strftime("%H:%M:%S", nsecs)'),
+}
+"""What does here what an option of perf, perf-tools, DTrace, SystemTap or ltrace does, by the option."""
+
 LEFT_OUT = {
     "--traceable-functions": ("tracer traces user programs only, so no list of the kernel's functions is needed", None),
     "--emit-elf": ("tracer hands its program to the kernel itself", "-d program and -d bytecode print it"),

@@ -55,13 +55,13 @@ class Leases:
         self.refused: dict[str, str] = {}
         self._tell = tell
         self._files: dict[int, str] = {}
-        self._thread = 0
+        self._thread = self._number = 0
         self._released = False
         self._ended = _thread.allocate_lock()
         self._looking = _thread.allocate_lock()
 
     def take(self, paths: Iterable[str]) -> None:
-        """Takes a lease on each file, where the kernel gives one."""
+        """Takes a lease on each file, where the kernel gives one; can be called again."""
         try:
             owner = struct.pack("ii", _OWNER_THREAD, self._watched())
         except (RuntimeError, MemoryError) as error:
@@ -121,7 +121,9 @@ class Leases:
         self.release()
 
     def _watched(self) -> int:
-        """Starts the thread that waits for the signal; its number for the kernel."""
+        """Starts the thread that waits for the signal, unless it runs; its number for the kernel."""
+        if self._thread:
+            return self._number
         known = _thread.allocate_lock()
         known.acquire()
         numbers: list[int] = []
@@ -146,7 +148,8 @@ class Leases:
         if not known.acquire(timeout=_PATIENCE_S) or not numbers:
             self._thread = 0
             raise RuntimeError("no thread can wait for its signal")
-        return numbers[0]
+        self._number = numbers[0]
+        return self._number
 
     def _look(self) -> None:
         with self._looking:

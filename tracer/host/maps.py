@@ -208,9 +208,7 @@ def _executable_files(of: Picture) -> tuple[MappedFile, ...]:
     found: dict[tuple[str, int], MappedFile] = {}
     for each in of.mappings:
         if each.executable and each.file is not None and each.file not in found:
-            path = path_of(pid, each, prefix)
-            entry = f"{shown}/map_files/{each.key}"
-            found[each.file] = MappedFile(path, path) if path is not None else MappedFile(entry, each.path, True)
+            found[each.file] = mapped_file(pid, each, prefix)
     if not found:
         from tracer.host.named import named
 
@@ -220,6 +218,14 @@ def _executable_files(of: Picture) -> tuple[MappedFile, ...]:
     except OSError:
         program = 0
     return tuple(found[file] for file in sorted(found, key=lambda file: file[1] != program))
+
+
+def mapped_file(pid: int, mapping: Mapping, prefix: str) -> MappedFile:
+    """A file that a process has mapped; `prefix` is `root(pid)`."""
+    path = path_of(pid, mapping, prefix)
+    if path is not None:
+        return MappedFile(path, path)
+    return MappedFile(f"{directory(pid)}/map_files/{mapping.key}", mapping.path, True)
 
 
 def path_of(pid: int, mapping: Mapping, prefix: str) -> str | None:

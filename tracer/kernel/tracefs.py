@@ -114,6 +114,19 @@ class Tracefs:
         lines = [line.rstrip().rpartition(" ") for line in _read(f"{self.root}/uprobe_profile").splitlines()]
         return [place.strip() for place, _, _ in lines], [int(hits) for _, _, hits in lines]
 
+    def kernel_profile(self) -> list[tuple[str, int, int]]:
+        """The kprobes that are defined, anybody's: event, hits and misses of each; none where the kernel has none."""
+        try:
+            lines = _read(f"{self.root}/kprobe_profile").splitlines()
+        except TracerError:
+            return []
+        fields = [line.rsplit(None, 2) for line in lines]
+        return [(event.strip(), int(hits), int(missed)) for event, hits, missed in fields]
+
+    def written_definitions(self) -> list[str]:
+        """The lines of all definitions, in the order of `profile`."""
+        return _read(self.definitions_file).splitlines()
+
     def definition_lines(self) -> list[tuple[str, str]]:
         """Group and event of each line of the definitions: an event as often as it has places."""
         found = (_LINE.match(line) for line in _read(self.definitions_file).splitlines())

@@ -88,6 +88,12 @@ class AttachPoint:
         """Whether it means lines of source text."""
         return self.line > 0 or self.by_line
 
+    @property
+    def awaits_files(self) -> bool:
+        """Whether its path is a pattern, or left out, so that it also means files that processes map later."""
+        path = self.path if self.apart is None else self.apart[0]
+        return not path or "*" in path or "?" in path or "]" in path.partition("[")[2]
+
 
 class Part(NamedTuple):
     """The text between two colons; `bare` is the part after its last quoted piece (all of it without quotes)."""

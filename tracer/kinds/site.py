@@ -392,6 +392,10 @@ class SiteLimit(NamedTuple):
         )
 
 
+class NoFile(TracerError):
+    """No file matches a pattern of paths."""
+
+
 class NothingThere(TracerError):
     """The file has no such probe or function; another of several files may have it."""
 

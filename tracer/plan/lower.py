@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
 from operator import attrgetter
 
@@ -27,7 +28,9 @@ from tracer.steps.walk import parts, used, walk
 _TAIL, _ENDS = attrgetter("tail"), attrgetter("ends")
 
 
-def lower(program: Program, follow: bool = False, shared: bool = False) -> Plan:
+def lower(
+    program: Program, follow: bool = False, shared: bool = False, found: Mapping[int, tuple[Site, ...]] | None = None
+) -> Plan:
     """The plan of a program; see `Plan` for the others. Pure: no root and no kernel is needed."""
     if any(any(map(_TAIL, in_files(clause.sites))) for clause in program.clauses):
         from tracer.plan.tail_calls import with_tail_calls
@@ -42,14 +45,15 @@ def lower(program: Program, follow: bool = False, shared: bool = False) -> Plan:
     probes = tuple(
         ProbePlan(clause, _variants(clause, steps[clause.id], numbers))
         for clause in program.clauses
-        if clause.kind.at_hits and clause.sites
+        if clause.kind.at_hits and (clause.sites or found is not None)
     )
     user = tuple(clause for clause in program.clauses if not clause.kind.at_hits)
     if not probes:
         return Plan(program, probes, user, (), steps, follow, follow or shared)
     from tracer.plan.requires import needs
 
-    return Plan(program, probes, user, needs(program, probes, steps, follow, shared), steps, follow, follow or shared)
+    wanted = needs(program, probes, steps, follow, shared)
+    return Plan(program, probes, user, wanted, steps, follow, follow or shared, found=found)
 
 
 def _variants(clause: Clause, steps: Steps, numbers: count[int]) -> tuple[Variant, ...]:

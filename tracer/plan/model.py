@@ -6,7 +6,7 @@ places gets one `Variant` for each distinct layout.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -63,7 +63,8 @@ class Plan:
     `steps` are the steps of each clause by its id. `follow` says that the descendants of the traced process are traced
     as well, `shared` that others run into the probes too and it is told at a hit whose it is (so it is where `follow`
     holds), `separate_points` that an attach point may have to be detached while others go on, `priority` that a process
-    of raised priority may empty the kernel's buffers.
+    of raised priority may empty the kernel's buffers. `found`: where attach points also mean files that processes map
+    later, the sites of each clause of the syntax tree so far, by its index; None elsewhere.
     """
 
     program: Program
@@ -75,6 +76,7 @@ class Plan:
     shared: bool = False
     separate_points: bool = False
     priority: bool = True
+    found: Mapping[int, tuple[Site, ...]] | None = None
 
     @property
     def sites(self) -> tuple[Site, ...]:

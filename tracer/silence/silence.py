@@ -165,7 +165,7 @@ class Silence:
             return []
         silent = self._silent(patient=True)
         if silent is None:
-            every = tuple(point.text for point in self._points if point.places)
+            every = tuple(self._points[number].text for number in self._asked())
             return [NotHit(every, len(every), "")] if outcome.hits == 0 else []
         unknown = [number for number in silent if outcome.loss.returns and self._follows_returns(number)]
         silent = [number for number in silent if number not in unknown]
@@ -175,7 +175,7 @@ class Silence:
         fresh = {number: "" if reason == self._told.get(number) else reason for number, reason in reasons.items()}
         unseen = [] if trapped else list(self._unseen(silent))
         rejected = list(self._rejected(outcome, silent))
-        answered = len(silent) + len(rejected) < len([point for point in self._points if point.places])
+        answered = len(silent) + len(rejected) < len(self._asked())
         for number in () if self._quiet and answered else silent:
             silent_to(self._points[number].text, reasons[number])
         if self._quiet and answered:
@@ -203,6 +203,11 @@ class Silence:
     def _of_probes(self) -> tuple[Point, ...]:
         self._points = self._points or points(self._plan)
         return self._points
+
+    def _asked(self) -> list[int]:
+        """The attach points that have places, or got some later and were hit there."""
+        hits = self._hits or [0] * len(self._points)
+        return [number for number, point in enumerate(self._points) if point.places or hits[number]]
 
     def _silent(self, patient: bool = False) -> list[int] | None:
         """The attach points without a hit; None where that is not known at the moment."""
@@ -366,7 +371,7 @@ class Silence:
         by_reason: dict[str, list[int]] = {}
         for number, reason in reasons.items():
             by_reason.setdefault(reason, []).append(number)
-        total = sum(1 for point in self._points if point.places)
+        total = len(self._asked())
         for reason, numbers in by_reason.items():
             together = len(numbers) == total or len(numbers) > _EACH
             for part in [numbers] if together else [[number] for number in numbers]:

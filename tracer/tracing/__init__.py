@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tracer.choices import BACKENDS
 from tracer.dataclass import dataclass, field, replace
-from tracer.errors import Source, UsageError
+from tracer.errors import ProgramError, Source, UsageError
 
 Whom = int | str | Sequence[int | str]
 """The number of a process, its exact name, or several of these; in a text they may stand between commas."""
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from tracer.errors import Diagnostic
     from tracer.pipeline import Compiled
     from tracer.plan.model import Plan
+    from tracer.resolve.files.paths import Found
+    from tracer.target.child import Child
     from tracer.target.running import RunningProcesses
+
+    Planned = tuple[Plan, list[Diagnostic]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +99,52 @@ class Prepared:
             asked = (request.pid,) if isinstance(request.pid, int | str) else request.pid
             self.processes = processes_of(asked, request.children, named.pid)
         self.target = Target(() if self.processes is None else self.processes.pids, path, request.follow)
+        self.child: Child | None = None
+        """The command, where it had to be started to see which files it maps."""
 
     def compile(
         self, planned: Callable[[Plan, Sequence[Diagnostic]], object] = lambda plan, warnings: None,
-        need_usable: bool = True,
+        need_usable: bool = True, once_mapped: Callable[[ProgramError], Planned] | None = None,
     ) -> Compiled:  # fmt: skip
-        """Plans and compiles: see `pipeline`. `planned` is called between, with the plan and the warnings."""
+        """Plans and compiles: see `pipeline`. `planned` is called between, with the plan and the warnings. Where no
+        file is there yet that the program's patterns mean, `once_mapped` plans; without it that is an error.
+        """
         from tracer import pipeline
 
         asked = self.request
-        plan, warnings = pipeline.plan(asked.source, asked.params, self.target, asked.environment, asked.settings)
+        try:
+            plan, warnings = self.plan(later=need_usable)
+        except ProgramError as error:
+            if not error.awaits_files or once_mapped is None:
+                raise
+            plan, warnings = once_mapped(error)
         if asked.max_rate is not None or not asked.priority:
             plan = replace(plan, separate_points=asked.max_rate is not None, priority=asked.priority)
         planned(plan, warnings)
         self.compiled = pipeline.compile(plan, asked.backend, need_usable, self._activation())
         return self.compiled
+
+    def plan(self, later: bool, also: Collection[int] = ()) -> Planned:
+        """The plan, and warnings. `later`: files may come later. `also`: descendants in which files are looked for."""
+        from tracer import pipeline
+        from tracer.kinds.site import Target
+
+        asked, target = self.request, self.target
+        if also:
+            target = Target(dict.fromkeys((*target.pids, *also)), target.program, target.follow)
+        return pipeline.plan(asked.source, asked.params, target, asked.environment, asked.settings, later=later)
+
+    def more(self, plan: Plan, files: Sequence[Found]) -> Plan:
+        """The plan of what files add that processes have mapped since. Raises `TracerError` where they add nothing, or
+        it does not go with the `plan`.
+        """
+        from tracer import pipeline
+
+        asked = self.request
+        return pipeline.plan(
+            asked.source, asked.params, self.target, asked.environment, asked.settings, later=True,
+            more=pipeline.More(plan, files),
+        )[0]  # fmt: skip
 
     def dump(self, stage: str) -> str:
         """A stage of the program, as `-d` shows it."""
@@ -133,6 +168,8 @@ class Prepared:
         """Lets go of the processes."""
         if self.processes is not None:
             self.processes.close()
+        if self.child is not None:
+            self.child.end()
 
     def __enter__(self) -> Prepared:
         return self

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from tracer.target.child import Child
     from tracer.tracing import Prepared
     from tracer.tracing.effects import Words
+    from tracer.tracing.later import LaterFiles
     from tracer.tracing.lookout import Lookout
     from tracer.tracing.loop import Controls
     from tracer.tracing.names import Names
@@ -70,6 +71,7 @@ class Trace:
         self, prepared: Prepared, controls: Controls, told: Consumer, words: Words,
         results: Callable[[Names | None, Effects], Consumer],
     ) -> None:  # fmt: skip
+        self._prepared = prepared
         self._compiled = self._running = compiled = prepared.compiled
         self._plan = compiled.plan
         self._request = prepared.request
@@ -87,6 +89,7 @@ class Trace:
         self._leases: Leases | None = None
         self._copies: SemaphoreCopies | None = None
         self._lookout: Lookout | None = None
+        self._later: LaterFiles | None = None
 
     def run(self) -> Outcome:
         """The whole trace, from the command's start to the last word. Raises `TracerError`; all is undone then."""
@@ -114,7 +117,7 @@ class Trace:
         if self._argv is not None:
             from tracer.target.child import Child
 
-            self._child = stack.enter_context(Child(self._argv))
+            self._child = stack.enter_context(self._prepared.child or Child(self._argv))
         self._watched = self._whom(stack)
         names = self._names = self._named(stack)
         self._results = self._make(names, self._effects)
@@ -139,6 +142,12 @@ class Trace:
             from tracer.tracing.lookout import Lookout
 
             self._lookout = Lookout(plan, self._target, request, self._session, self._results, self._tell, stack)
+        if plan.found is not None:
+            from tracer.tracing.later import later_files
+
+            self._later = later_files(
+                self._prepared, self._target, self._session, self._tell, self._leases, self._controls, stack
+            )
         controls.meanwhile, controls.regularly = self._meanwhile, self._regularly
         controls.before_detach, controls.duration_s = self._before_detach, request.duration_s
 
@@ -173,7 +182,7 @@ class Trace:
         watched = child if child is not None else self._processes
         if watched is None:
             return None
-        if child is not None:
+        if child is not None and not child.started:
             self._target = Target((child.pid,), child.path, request.follow)
         members = [child] if child is not None else self._processes.each if self._processes is not None else []
         ended, wake = watched.ended, watched.pidfd
@@ -193,7 +202,7 @@ class Trace:
 
     def _hold_child(self) -> None:
         child = self._child
-        if child is None:
+        if child is None or child.started:
             return
         child.wait()
         if child.in_python is not None:
@@ -259,7 +268,10 @@ class Trace:
         left_out = self._session.left_out
         if left_out:
             self._tell(LeftOut(tuple(site.shown for site in left_out), sites))
-        if self._child is None and (activation := getattr(self._session, "activation", "")):
+        started = self._child is not None and self._child.started  # to see what it maps
+        if started and hasattr(self._session, "raise_all"):
+            self._session.raise_all()
+        if (self._child is None or started) and (activation := getattr(self._session, "activation", "")):
             self._tell(Raised(activation))
         # Before the word that makes others go on: what they start then is traced.
         apart = tuple(self._not_followed())
@@ -269,6 +281,8 @@ class Trace:
         self._begun = time.monotonic()
         if self._lookout is not None:
             self._lookout.start()
+        if self._later is not None:
+            self._later.start()
         self._tell(*apart)
 
     def _meanwhile(self) -> None:
@@ -284,6 +298,8 @@ class Trace:
             self._copies.look()
         if self._lookout is not None:
             self._lookout.look()
+        if self._later is not None:
+            self._later.look()
 
     def _before_detach(self) -> None:
         if self._copies is not None:
@@ -336,7 +352,7 @@ class Trace:
             from tracer.tracing.end_warnings import lost
 
             self._tell(lost(self._plan, outcome.loss, self._running.backend))
-        self._tell(*silent)
+        self._tell(*silent, *(self._later.unmet() if self._later is not None else ()))
         self._tell(Ended(outcome.code, outcome.hits, self._seconds))
 
     def _finish(self) -> None:

@@ -44,7 +44,20 @@ def process(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
         ("-e x --bakend bcc", 2, "unknown option --bakend; did you mean --backend?"),
         ("-e x --dryrun", 2, "unknown option --dryrun; did you mean --dry-run?"),
         ("-e x --xyzzy", 2, "unknown option --xyzzy; see tracer run --help"),
-        ("-x", 2, "unknown option -x; see tracer run --help"),
+        ("-y", 2, "unknown option -y; see tracer run --help"),
+        (
+            "-x /bin/ls", 2,
+            "unknown option -x; a file is named in the attach point, uprobe:FILE:FUNCTION, a process with -p",
+        ),
+        (
+            "-n pid$target::f:entry", 2,
+            "unknown option -n; a program is given with -e: tracer -e 'uprobe:FILE:FUNCTION { … }'",
+        ),
+        (
+            "--add f", 2,
+            "unknown option --add; a program is given with -e: tracer -e 'uprobe:FILE:FUNCTION { … }'; without -p every"
+            " process is traced",
+        ),
         ("list --jsn", 2, "unknown option --jsn; did you mean --json?"),
         (
             "-e x -d types", 2,

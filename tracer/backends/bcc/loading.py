@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tracer.backends.bcc.attach.loader import Loaded, create_maps, load_programs
-from tracer.backends.bcc.compile.compiler import compile_text
+from tracer.backends.bcc.compile.compiler import Bytecode, compile_text
 from tracer.backends.bcc.host import mappings, pid_namespace, trials
 from tracer.backends.bcc.host.refused import Refused, is_too_much, under_the_clause
 from tracer.backends.bcc.program import BccProgram
+from tracer.errors import TracerError
 
 if TYPE_CHECKING:
     from tracer.backends.bcc.attach.older.page_groups import Groups
@@ -16,34 +19,39 @@ if TYPE_CHECKING:
 _QUICK = "programs do not wait for pages, and text on a page that is not in memory is counted as unreadable"
 
 
-def loaded(program: BccProgram, multi: bool) -> tuple[Loaded, BccProgram, tuple[str, ...]]:
-    """The maps and programs, what they were made of, and what is worth saying about them.
+def loaded(
+    program: BccProgram, multi: bool, shared: Loaded | None = None
+) -> tuple[Loaded, BccProgram, tuple[str, ...]]:
+    """The maps and programs, what they were made of, and what is worth saying about them. `shared` has the maps of a
+    program at other sites, which this one is to use.
 
     Loops are tried in two ways: the kernel runs the rounds, or the verifier goes through each of them. Long ones begin
     with the first way, which a kernel may not have, or which needs more of BPF's stack than there is. Short ones begin
     with the second; there the verifier may give up. Raises `ProgramError` for what the first way tried came to.
     """
     if program.repeats and not trials.has("repeats"):
-        program = BccProgram(program.plan, repeats=False)
+        program = BccProgram(program.plan, False, program.before)
     try:
-        return _loaded(program, multi)
+        return _loaded(program, multi, shared)
     except Refused as error:
         if not program.repeats and not _can_repeat(error, program):
             raise under_the_clause(error, program.plan) from error
         first = error
     try:
-        return _loaded(BccProgram(program.plan, repeats=not program.repeats), multi)
+        return _loaded(BccProgram(program.plan, not program.repeats, program.before), multi, shared)
     except Refused:
         raise under_the_clause(first, program.plan) from first
 
 
-def _loaded(program: BccProgram, multi: bool) -> tuple[Loaded, BccProgram, tuple[str, ...]]:
+def _loaded(
+    program: BccProgram, multi: bool, shared: Loaded | None
+) -> tuple[Loaded, BccProgram, tuple[str, ...]]:
     by_place = None
     if not multi:
         from tracer.backends.bcc.attach.older.page_groups import groups
 
         by_place = groups(program.plan, program.generated)
-    made = create_maps(program.generated, program.plan, by_place)
+    made = create_maps(program.generated, program.plan, by_place, shared)
     try:
         return made, program, _load_sleepable(made, program, multi, by_place)
     except BaseException:
@@ -63,19 +71,10 @@ def _load_sleepable(
     """
     waits = program.generated.waits
     said: tuple[str, ...] = ()
-    reads = not program.copies or trials.has("kernel_reads")
-    atomics = not program.generated.scratch_slots or trials.has("atomics")
-    translated = program.asks_for_numbers and pid_namespace.translated()
-    programs = program.generated.unwinds and pid_namespace.untold() is None
-    finds = (program.generated.places or programs) and not mappings.missing()
-    here = pid_namespace.words() if translated or program.generated.tasks or programs else ()
+    here = _here(program)
 
     def load(sleepable: bool) -> None:
-        compiled = compile_text(
-            program.text(), sleepable=sleepable, cookies=multi, by_place=by_place is not None, kernel_reads=reads,
-            namespaced=translated and bool(here), atomics=atomics, programs=programs,
-            mappings=finds, sequenced=finds and programs and pid_namespace.sequenced(),
-        )
+        compiled = _compiled(program, multi, by_place is not None, sleepable)
         waiting = waits if sleepable else frozenset[str]()
         load_programs(
             loaded, program.plan, program.generated, compiled, waiting, multi=multi, groups=by_place, here=here
@@ -96,3 +95,38 @@ def _load_sleepable(
             loaded.unload()
     load(sleepable=False)
     return said
+
+
+def warm(program: BccProgram, multi: bool) -> None:
+    """Compiles what `loaded` will ask for, which takes a tenth of a second or more: any thread can do that."""
+    with suppress(TracerError):  # `loaded` says it
+        _compiled(program, multi, not multi, _may_wait(program))
+
+
+def _may_wait(program: BccProgram) -> bool:
+    return bool(program.generated.waits and trials.has("sleepable") and mappings.comes())
+
+
+def _compiled(program: BccProgram, multi: bool, by_place: bool, sleepable: bool) -> Bytecode:
+    translated, programs = _translated(program), _programs(program)
+    finds = (program.generated.places or programs) and not mappings.missing()
+    return compile_text(
+        program.text(), sleepable=sleepable, cookies=multi, by_place=by_place,
+        kernel_reads=not program.copies or trials.has("kernel_reads"),
+        namespaced=translated and bool(_here(program)),
+        atomics=not program.generated.scratch_slots or trials.has("atomics"), programs=programs,
+        mappings=finds, sequenced=finds and programs and pid_namespace.sequenced(),
+    )  # fmt: skip
+
+
+def _translated(program: BccProgram) -> bool:
+    return program.asks_for_numbers and pid_namespace.translated()
+
+
+def _programs(program: BccProgram) -> bool:
+    return program.generated.unwinds and pid_namespace.untold() is None
+
+
+def _here(program: BccProgram) -> Sequence[int]:
+    wanted = _translated(program) or program.generated.tasks or _programs(program)
+    return pid_namespace.words() if wanted else ()

@@ -13,11 +13,14 @@ from tracer.steps.walk import walk
 class BccProgram:
     """The C of a plan; the bytecode is made when a session asks for it, since `--dry-run` needs no compiler."""
 
-    def __init__(self, plan: Plan, repeats: bool | None = None) -> None:
-        """`repeats`: the kernel runs the rounds of loops; without that, where some count their rounds."""
+    def __init__(self, plan: Plan, repeats: bool | None = None, before: Generated | None = None) -> None:
+        """`repeats`: the kernel runs the rounds of loops; without that, where some count their rounds. `before`: see
+        `generate`.
+        """
         self.plan = plan
         self.repeats = self.counts if repeats is None else repeats
-        self.generated: Generated = generate(plan, self.repeats, context_of)
+        self.before = before
+        self.generated: Generated = generate(plan, self.repeats, context_of, before)
 
     def text(self) -> str:
         """The C program. What it includes is fixed: bpf_programs/prelude.h."""

@@ -36,6 +36,7 @@ from tracer.backends.bcc.loading import loaded
 from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.store import KernelMaps
 from tracer.backends.bcc.program import BccProgram
+from tracer.dataclass import replace
 from tracer.host.clock import clock_ns
 from tracer.host.polling import readable
 from tracer.kernel import bpf, buffers
@@ -50,8 +51,10 @@ from tracer.results.values import MapStore
 if TYPE_CHECKING:
     from tracer.backends import Surroundings
     from tracer.backends.bcc.maps.stacks import Stacks
+    from tracer.backends.bcc.more_sites import MoreSites
     from tracer.backends.nested_returns import Nested
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
+    from tracer.plan.model import Plan
     from tracer.results.store import LocalMaps
 
 _SHORTEST_TICK_S, _LONGEST_TICK_S, _SLEEP_S = 0.002, 0.016, 0.1
@@ -73,7 +76,9 @@ class BccSession:
         raise_limits()
         self._pids = () if self.plan.shared else target.fixed
         multi = self._multi = trials.has_multi(bool(self._pids))
-        self._attachments = Attachments(self._pids, multi, target.program is not None)
+        self._is_child = target.program is not None
+        self._attachments = Attachments(self._pids, multi, self._is_child)
+        self._more: list[MoreSites] = []
         self.gone: set[int] = set()
         self._nested: Nested | None = None
         self._costs: HitCosts | None = None
@@ -120,16 +125,20 @@ class BccSession:
         self._seen = [0] * len(generated.records)
 
     @property
+    def _attached(self) -> list[Attachments]:
+        return [self._attachments, *(more.attachments for more in self._more)]
+
+    @property
     def left(self) -> str | None:
-        return self._attachments.left
+        return next((each.left for each in self._attached if each.left is not None), None)
 
     @property
     def missed(self) -> Sequence[str]:
-        return self._attachments.missed
+        return list(dict.fromkeys(said for each in self._attached for said in each.missed))
 
     @property
     def left_out(self) -> Sequence[FileSite]:
-        return sorted(self._attachments.left_out.values(), key=where)
+        return sorted((site for each in self._attached for site in each.left_out.values()), key=where)
 
     def begin(self, maps: LocalMaps) -> None:
         self._maps.receive(maps)
@@ -158,10 +167,30 @@ class BccSession:
         self.details += tuple(f"{name}: aggregated in the kernel" for name in sorted(added))
         return sites
 
+    def compile_more(self, plan: Plan) -> BccProgram:
+        """See `Session`."""
+        from tracer.backends.bcc.loading import warm
+        from tracer.backends.bcc.more_sites import continued
+
+        program = continued(plan, self._generated)
+        warm(program, self._multi)
+        return program
+
+    def attach_more(self, program: BccProgram) -> int:
+        """See `Session`."""
+        from tracer.backends.bcc.more_sites import MoreSites
+
+        more = MoreSites(program, self._loaded, self._multi, self._pids, self._is_child, self._around)
+        self._undo.callback(more.close)
+        self._more.append(more)
+        self._maps.go_on(more.program.generated.tables)
+        self._generated = replace(self._generated, tables=more.program.generated.tables)
+        return more.attach()
+
     def events(self, timeout_s: float, until_ns: int | None = None) -> Iterator[Event]:
         """Events, oldest first; see `backends.base.Session`."""
         deadline = time.monotonic() + timeout_s
-        self._attachments.keep_up()
+        self._keep_up()
         self._maps.tidy()
         if self._stacks is not None:
             self._stacks.keep_up()
@@ -189,7 +218,8 @@ class BccSession:
         if not self._detached:
             self._detached = True
             self._control.stop()
-            self._attachments.detach()
+            for each in self._attached:
+                each.detach()
             if self._stacks is not None:
                 self._stacks.count_endings(lambda number: self._summed(LOSSES, len(LOSS_CAUSES) + number))
 
@@ -207,7 +237,7 @@ class BccSession:
 
     def collect(self) -> None:
         """Moves the contents of the ring into memory."""
-        self._attachments.keep_up()
+        self._keep_up()
         self._incoming.take()
 
     def drop(self) -> None:
@@ -271,7 +301,8 @@ class BccSession:
         if self._nested is not None:
             self._lost_returns(self._nested)  # as far as calls are counted
         self.gone.add(point)
-        self._attachments.detach_point(point, alone_of(self.plan, self.gone, (point,)))
+        for each in self._attached:
+            each.detach_point(point, alone_of(self.plan, self.gone, (point,)))
 
     def close(self) -> None:
         """Detaches and lets go of everything; the kernel keeps nothing."""
@@ -290,7 +321,7 @@ class BccSession:
         look by ourselves, so that nobody is woken for each of many events; then we sleep, and the next one wakes us.
         """
         tick = _SHORTEST_TICK_S
-        wake = *self._around.wake(), *self._attachments.wake
+        wake = *self._around.wake(), *self._own_wake
         try:
             while True:
                 left = deadline - time.monotonic()
@@ -317,7 +348,15 @@ class BccSession:
 
     def _woken(self, timeout_s: float) -> bool:
         """Waits on the descriptors of the run loop alone."""
-        return bool(readable((*self._around.wake(), *self._attachments.wake), timeout_s))
+        return bool(readable((*self._around.wake(), *self._own_wake), timeout_s))
+
+    @property
+    def _own_wake(self) -> tuple[int, ...]:
+        return tuple([fd for each in self._attached for fd in each.wake])
+
+    def _keep_up(self) -> None:
+        for each in self._attached:
+            each.keep_up()
 
     def _leftovers(self) -> Iterator[Event]:
         """Control events that found the ring full, after all that is in the ring; their own order is not known."""

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 from tracer.backends.ftrace.features import states
-from tracer.backends.ftrace.read.descriptors import Abilities
 from tracer.backends.ftrace.string_bounds import bounds_strings
 from tracer.errors import TracerError
 from tracer.kernel import perf
+from tracer.kernel.abilities import Abilities
 from tracer.kernel.tracefs import IN_README, Tracefs, find
 from tracer.plan.states import NEEDS_ROOT, Capabilities, Unsupported, settled
 

@@ -30,6 +30,10 @@ class ClauseRuns:
         self._runs = {event: decoder.run for event, decoder in decoders.items()}
         self._index = index
 
+    def add(self, decoders: Mapping[int, Decoder]) -> None:
+        """Takes the clauses of further events."""
+        self._runs |= {event: decoder.run for event, decoder in decoders.items()}
+
     def drop(self) -> int:
         """Drops the events that have not been delivered; returns how many."""
         dropped = len(self._happened)

@@ -24,7 +24,10 @@ from tracer.kernel.uprobe_events.events import MOST_FETCHES, MOST_PLACES, Fetch,
 from tracer.kinds.site import Spot, in_files
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
+from tracer.steps import model as step_model
+from tracer.steps import values
 from tracer.steps.model import Steps
+from tracer.steps.walk import walk
 
 CALLS, RETURNS = ("calls",), ("returns",)
 """The names of counts that belong to no map (see `backends.nested_returns`); names of maps begin with an @."""
@@ -204,9 +207,20 @@ class FtraceProgram:
             yield f"-:{GROUP}/{event.name}"
 
     @property
+    def awaits_samples(self) -> bool:
+        """Whether a clause has no sites yet, which may want samples once it has some."""
+        return any(not probe.variants for probe in self.plan.probes)
+
+    @property
     def frames(self) -> int:
         """The deepest user stack that any sampled clause wants; 0 where none does."""
-        return max((source.frames for source in self._sources() if isinstance(source, UserStack)), default=0)
+        found = [source.frames for source in self._sources() if isinstance(source, UserStack)]
+        for probe in self.plan.probes:
+            if not probe.variants:  # it may have sites later
+                body = walk(self.plan.steps[probe.clause.id].body)
+                sources = (step.source for step in body if isinstance(step, step_model.Fetch))
+                found += [source.frames for source in sources if isinstance(source, values.UserStack)]
+        return max(found, default=0)
 
     @property
     def unwound_registers(self) -> int:
@@ -224,7 +238,7 @@ class FtraceProgram:
     @property
     def wants_cpu(self) -> bool:
         """Whether samples must say their CPU."""
-        return any(getattr(source, "name", "") == "cpu" for source in self._sources())
+        return self.awaits_samples or any(getattr(source, "name", "") == "cpu" for source in self._sources())
 
     def _sources(self) -> Iterator[Source]:
         for event in self.events:

@@ -12,15 +12,16 @@ from tracer.backends.ftrace.clause_runs import ClauseRuns
 from tracer.backends.ftrace.counting.counters import CountedMaps
 from tracer.backends.ftrace.counting.explain import where_lines
 from tracer.backends.ftrace.counting.map_uses import needed_by_intervals
+from tracer.backends.ftrace.opening.open_events import open_events
 from tracer.backends.ftrace.program import RETURNS, FtraceProgram, ProbeEvent, tallies
-from tracer.backends.ftrace.read.attachment import LOOK_S, Attachment, open_events
+from tracer.backends.ftrace.read.attachment import LOOK_S, Attachment
 from tracer.backends.ftrace.read.descriptors import Descriptors
 from tracer.backends.ftrace.read.event_hits import EventHits
 from tracer.backends.ftrace.read.waits import Waits
 from tracer.backends.ftrace.refusals import at_place, check_panic
-from tracer.backends.ftrace.samples.decoder import Decoder, build
+from tracer.backends.ftrace.samples.clause_decoders import ClauseDecoders
+from tracer.backends.ftrace.samples.decoder import Decoder
 from tracer.backends.precheck import check_alone, unprobable
-from tracer.kernel import perf
 from tracer.kernel.limits import raise_limits
 from tracer.kernel.trials.instructions import Stopped, where
 from tracer.kernel.uprobe_events.definitions import Definitions
@@ -30,19 +31,15 @@ from tracer.kinds.site import FileSite, Spot, Target
 from tracer.plan.points import alone_of, points
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
-from tracer.steps.python.compile import compile_clause, made_later
-from tracer.steps.python.runtime import Compiled, Runtime
+from tracer.steps.python.runtime import Runtime
 
 if TYPE_CHECKING:
     from tracer.backends import Surroundings
     from tracer.backends.ftrace.read.hist_maps import HistTriggers
     from tracer.backends.nested_returns import Nested
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
+    from tracer.plan.model import Plan
     from tracer.results.store import LocalMaps
-
-_COMPILED_AT_ONCE = 64
-"""Branches of an event: of more many may never be hit, and each takes 0.1 ms."""
-
 
 class FtraceSession:
     """Follows `backends.base.Session`."""
@@ -101,6 +98,27 @@ class FtraceSession:
         except BaseException:
             self.close()
             raise
+
+    def compile_more(self, plan: Plan) -> FtraceProgram:
+        """See `Session`."""
+        from tracer.backends.ftrace.opening.more_events import compiled
+
+        return compiled(plan)
+
+    def attach_more(self, program: FtraceProgram) -> int:
+        """See `Session`."""
+        from tracer.backends.ftrace.opening.more_events import MoreEvents
+
+        assert self._definitions and self._attachment and self._hits and self._waits
+        self._waits.add(program)
+        more = MoreEvents(program, self._definitions, self._target.pids)
+        first = more.open(self._attachment, self._program)
+        decoders = self._decoders(self._definitions, self._attachment, more.events, first)
+        self._clauses.add(decoders)
+        self._attachment.begin(first, decoders)
+        self._hits.add(first, more.events)
+        self._left_out |= more.left_out
+        return len({place.site.spot for event in more.program.events for place in event.places})
 
     def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Event]:
         """See `Session`. With `timeout_s` 0 it processes all that happened before the call, or up to `until_ns`."""
@@ -337,30 +355,9 @@ class FtraceSession:
         """Lets what the events count go into the maps, and what they sample to the clauses."""
         if self._around.places is not None:
             self._runtime.place = self._around.places.place
-        offset = perf.boot_offset_ns()
-        decoders: dict[int, Decoder] = {}
-        own_returns = bool(self._tallied) and not any(event.counts == RETURNS for event in self._tallied)
-        for number, event in enumerate(events):
-            if event.is_tally:
-                self._tallies.append((event.counts == RETURNS, number))
-                continue
-            if own_returns and event.returns:
-                self._own_returns.append(number)
-            if event.counts:
-                for name in event.counts:
-                    self._maps.follow(name, partial(_hits, attachment.descriptors, number))
-                continue
-            format = definitions.format(event)
-            branches = [
-                [(self._unless_gone(event, branch, place), run.sources) for place, run in enumerate(runs)]
-                for branch, runs in enumerate(event.branches)
-            ]
-            decoders[format.id] = build(
-                format, event.places[0].fetches, branches, attachment.shape, self._runtime,
-                time_offset=offset, child_pid=self._target.child_pid, unwinder=self._around.unwinder,
-            )  # fmt: skip
+        decoders = self._decoders(definitions, attachment, events)
         self._clauses.take(decoders, attachment.shape.event)
-        if not decoders:
+        if not decoders and not self._program.awaits_samples:
             return
         upkeep = None
         if attachment.beside:
@@ -373,16 +370,30 @@ class FtraceSession:
                 decoders[format.id] = strings.decoder(beside, format, proper)
         attachment.read(decoders, self._around.unwinder, upkeep)
 
-    def _unless_gone(self, event: ProbeEvent, branch: int, number: int) -> Compiled:
-        """A clause of an event; where others share the event it may end before them (`detach_point`)."""
-        run = event.branches[branch][number]
-        make = partial(compile_clause, self._typed, run.clause, run.steps, run.variant, self._runtime)
-        clause = make() if len(event.branches) <= _COMPILED_AT_ONCE else made_later(make)
-        if not self._program.plan.separate_points or len(event.points) == 1:
-            return clause
-        point = next((place.points[number] for place in event.places if place.branch == branch), -1)
-        gone = self.gone
-        return lambda hit: None if point in gone else clause(hit)
+    def _decoders(
+        self, definitions: Definitions, attachment: Attachment, events: Sequence[ProbeEvent], first: int = 0
+    ) -> dict[int, Decoder]:
+        """Those of the events that are sampled, by their ids; what others count goes into the maps. `first`: the number
+        of the first among the descriptors.
+        """
+        separate = self._program.plan.separate_points
+        clauses = ClauseDecoders(self._typed, self._runtime, self.gone if separate else None)
+        clauses.child_pid, clauses.unwinder = self._target.child_pid, self._around.unwinder
+        decoders: dict[int, Decoder] = {}
+        own_returns = bool(self._tallied) and not any(event.counts == RETURNS for event in self._tallied)
+        for number, event in enumerate(events, first):
+            if event.is_tally:
+                self._tallies.append((event.counts == RETURNS, number))
+                continue
+            if own_returns and event.returns:
+                self._own_returns.append(number)
+            if event.counts:
+                for name in event.counts:
+                    self._maps.follow(name, partial(_hits, attachment.descriptors, number))
+                continue
+            format = definitions.format(event)
+            decoders[format.id] = clauses.decoder(event, format, attachment.shape)
+        return decoders
 
 
 def _hits(descriptors: Descriptors, number: int) -> int:

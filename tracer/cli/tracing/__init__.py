@@ -11,7 +11,7 @@ from tracer.choices import STACKS
 from tracer.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from tracer.errors import Diagnostic
+    from tracer.errors import Diagnostic, ProgramError
     from tracer.pipeline import Compiled
     from tracer.plan.model import Plan
     from tracer.render.notices import Consumer
@@ -62,4 +62,19 @@ def compiled(prepared: Prepared, printing: Printing, stack: ExitStack, need_usab
 
         stack.enter_context(looked_after(plan))
 
-    return prepared.compile(planned, need_usable)
+    def once_mapped(nothing: ProgramError) -> tuple[Plan, list[Diagnostic]]:
+        from tracer.cli.tracing.signals import Signals
+        from tracer.tracing.awaiting import planned_once_mapped
+        from tracer.tracing.loop import Controls
+
+        with Controls() as controls, Signals(controls):
+            return planned_once_mapped(prepared, nothing, say, controls)
+
+    def say(line: str) -> None:
+        from tracer.errors import printable
+
+        if not prepared.request.quiet:
+            sys.stderr.write(f"tracer: {printable(line)}\n")
+            sys.stderr.flush()
+
+    return prepared.compile(planned, need_usable, once_mapped if need_usable else None)

@@ -68,6 +68,23 @@ class Definitions:
         self._unused = self._tracefs.lock(alone=False, patience_s=_PATIENCE_S)
         self._define_events([event for event in events if event.is_defined], stop)
 
+    def define_more(self, events: Sequence[_E]) -> None:
+        """Defines further events while others are in use; all or none. Raises as `define`."""
+        held = self._unused
+        if held is None:
+            self._unused = self._tracefs.lock(alone=False, patience_s=_PATIENCE_S)
+        try:
+            self._define_events(events)
+        except BaseException:
+            self.drop(events)
+            raise
+
+    def drop(self, events: Sequence[UprobeEvent]) -> None:
+        """Removes events that nobody uses; what cannot be removed now `close` tries again."""
+        for event in events:
+            if event.name in self._defined:
+                self._drop(event.name)
+
     def define_if_possible(self, events: Sequence[_E]) -> list[_E]:
         """Defines further events, and returns those that the kernel takes."""
         defined = []

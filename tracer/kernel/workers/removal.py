@@ -91,13 +91,22 @@ class Removal:
     """The places of one trace, and its processes (none: any)."""
 
     def __init__(self, spots: Sequence[Sequence[Any]], pids: Sequence[int]) -> None:
-        every = [Spot(*each) for each in spots]
-        counted = [each for each in every if each.semaphore][:_MOST]
-        self._counted = counted
-        self._spots = counted + [each for each in every if not each.semaphore][:_SITES]
+        self._counted: list[Spot] = []
+        self._others: list[Spot] = []
+        self.add(spots)
         self._pids = pids
         self._log = _log()
         self._prepared = 0.0
+
+    def add(self, spots: Sequence[Sequence[Any]]) -> None:
+        """More places of the trace."""
+        every = [Spot(*each) for each in spots]
+        self._counted = [*self._counted, *(each for each in every if each.semaphore)][:_MOST]
+        self._others = [*self._others, *(each for each in every if not each.semaphore)][:_SITES]
+
+    @property
+    def _spots(self) -> list[Spot]:
+        return self._counted + self._others
 
     def prepare(self) -> None:
         """Before a removal: raises what has fallen."""

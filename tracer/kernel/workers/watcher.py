@@ -144,7 +144,7 @@ class Watcher:
 
     def mind(self, sites: Sequence[FileSite], pids: Sequence[int]) -> None:
         """Before the first probe: where the trace has probes, in some processes or (without any) in all, so that every
-        removal is one that the kernel can do, and what stays is found (see `removal`).
+        removal is one that the kernel can do, and what stays is found (see `removal`). Sites that come later are added.
         """
         from tracer.kernel.workers.removal import spots_of
 

@@ -92,7 +92,10 @@ def _serve(connection: socket, tracer: int) -> None:
                 left = True
                 break
             elif kind == "mind":
-                removal = removal or Removal(*words)
+                if removal is None:
+                    removal = Removal(*words)
+                else:
+                    removal.add(words[0])
             elif kind == "check":
                 stay = removal.check(words[0]) if removal is not None else []
                 send(connection, [tuple(each) for each in stay])

@@ -18,12 +18,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError, printable
 from tracer.host.maps import within
-from tracer.kinds.site import Target
+from tracer.kinds.site import NoFile, Target
 from tracer.opening import await_server, content, opened
 
 if TYPE_CHECKING:
@@ -82,7 +83,43 @@ def find_files(text: str | None, target: Target) -> tuple[Found, ...]:
         if mapped := _mapped(text, target):
             return mapped
         return of_any(target, lambda process: (_by_name(text, target, _root(process)),))
+    if not target.pids and is_pattern(text):
+        return _by_pattern(text, target)
     return of_any(target, lambda process: _at_path(text, process))
+
+
+def _by_pattern(text: str, target: Target) -> tuple[Found, ...]:
+    """The files that a pattern means, without a slash those that the command needs, or in the current directory. Where
+    there are none, those that processes run, each as it sees them.
+    """
+    if target.program is not None and "/" not in text:
+        from tracer.resolve.files.loaded import loaded_files
+
+        with suppress(TracerError):  # what the program is matters only to those who name no file
+            found = [path for path in loaded_files(target.program) if matches_mapped(text, path)]
+            if found:
+                return tuple(Found(path, path, sure=False) for path in found)
+    try:
+        return _at_path(text, None)
+    except NoFile:
+        if target.program is None and (running := tuple(_running(text))):
+            return running
+        raise
+
+
+def _running(text: str) -> Iterator[Found]:
+    """The files of a pattern that any process has mapped, each once."""
+    from tracer.host.maps import mapped_file, mappings, root
+    from tracer.host.stat import pids
+
+    seen: set[tuple[str, int]] = set()
+    for pid in pids():
+        with suppress(TracerError):
+            for each in mappings(pid):
+                if each.executable and each.file not in seen and each.file and matches_mapped(text, each.path):
+                    seen.add(each.file)
+                    file = mapped_file(pid, each, root(pid))
+                    yield Found(file.path, file.name, sure=False)
 
 
 def of_any(target: Target, found_by: Callable[[Picture | None], Iterable[Found]]) -> tuple[Found, ...]:
@@ -113,6 +150,8 @@ def _root(process: Picture | None) -> str:
 def _at_path(text: str, process: Picture | None) -> tuple[Found, ...]:
     prefix = _root(process)
     if "/" not in text:
+        if process is not None and (mapped := _mapped_like(text, process)):
+            return mapped
         return _matching(text, prefix)
     path = within(prefix, os.path.abspath(text))
     await_server(path)
@@ -137,6 +176,27 @@ def _mapped(name: str, target: Target) -> tuple[Found, ...]:
                 return
 
     return of_any(target, first)
+
+
+def matches_mapped(text: str | None, path: str) -> bool:
+    """Whether a pattern, or nothing, means a file that a process has mapped under a path: a pattern without a slash is
+    for the file's name.
+    """
+    if not text or text == "*":
+        return True
+    if "/" not in text:
+        return bool(matcher(text)(os.path.basename(path)))
+    import fnmatch
+
+    parts, pattern = path.split("/"), os.path.abspath(text).split("/")
+    if "**" in pattern:
+        return bool(re.match(fnmatch.translate(os.path.abspath(text)), path))
+    return len(parts) == len(pattern) and all(map(fnmatch.fnmatchcase, parts, pattern))
+
+
+def _mapped_like(text: str, process: Picture) -> tuple[Found, ...]:
+    """The files that a process has mapped under a name of a pattern."""
+    return tuple(Found(each.path, each.name, sure=False) for each in process.files if matches_mapped(text, each.name))
 
 
 def _refuse_member(text: str, path: str) -> None:
@@ -205,7 +265,7 @@ def _matching(text: str, prefix: str) -> tuple[Found, ...]:
         if len(found) > MAX_FILES:
             raise TracerError(f"{printable(text)}: more than {MAX_FILES} files match", "name fewer files")
     if not found:
-        raise TracerError(f"{printable(text)}: no file matches")
+        raise NoFile(f"{printable(text)}: no file matches")
     return tuple(sorted(found, key=lambda each: each.path))
 
 

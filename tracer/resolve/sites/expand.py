@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
-from tracer.errors import Diagnostic, ProgramError, TracerError
+from tracer.errors import Diagnostic, NoFileYet, NothingInFiles, ProgramError, TracerError
 from tracer.kinds.model import AttachPoint
 from tracer.kinds.registry import KINDS, alone, is_return
-from tracer.kinds.site import FileSite, NoSuchLine, NothingThere, Site, SiteLimit, Target, fail_alike
+from tracer.kinds.site import FileSite, NoFile, NoSuchLine, NothingThere, Site, SiteLimit, Target, fail_alike
 from tracer.lang.syntax.ast import Call, Clause, Name, Program
 from tracer.lang.walk import walk, walk_program
 
@@ -34,25 +34,31 @@ ENOUGH = 1 << 20
 def expand(
     program: Program, target: Target, limit: int = ENOUGH, warnings: list[Diagnostic] | None = None, *,
     missing: str = "error", unsafe_returns: bool = False, inlined: bool = False, filtered: bool = False,
+    later: bool = False, within: Callable[[AttachPoint], Sequence[Found]] | None = None, taken: int = 0,
 ) -> dict[int, tuple[Site, ...]]:
-    """The sites of every clause, by its index: no more than `limit` altogether. `Site.point` is the place of the attach
-    point in the clause.
+    """The sites of every clause, by its index: no more than `limit` altogether, with those that are `taken` already.
+    `Site.point` is the place of the attach point in the clause.
 
     `warnings` gets what had to be left out of patterns, and with `missing` "warn" the attach points that mean nothing;
     then, as with "ignore", a clause may have no sites. `unsafe_returns`: see `returns.plan_return`. `inlined`: a name
-    means inlined copies too. `filtered`: on this kernel return probes end programs with a seccomp filter. Raises
-    `ProgramError` with all faults.
+    means inlined copies too. `filtered`: on this kernel return probes end programs with a seccomp filter. `later`: of
+    attach points that await files, those without any mean nothing yet. `within`: only what these files add to an attach
+    point is looked for. Raises `ProgramError` with all faults, `NoFileYet` where nothing but files that are awaited
+    could have a site.
     """
-    by_themselves = {index: alone(clause.points) for index, clause in enumerate(program.clauses)}
+    by_themselves = {
+        index: alone(clause.points) if within is None else () for index, clause in enumerate(program.clauses)
+    }
     known = sum(map(len, by_themselves.values()))
-    left = SiteLimit(limit, limit - known)
+    left = SiteLimit(limit, limit - known - taken)
     if left.left < 0:
         what = f"{known} probes, more than max_probes ({limit})"
         points = [clause.points for clause in program.clauses]
         spans = [points[index][site.point].span for index, own in by_themselves.items() for site in own]
         raise ProgramError(program.source, [Diagnostic(what, spans[limit], f"lift the limit: --max-probes {known}")])
-    if known == sum(len(clause.points) for clause in program.clauses):
+    if within is None and known == sum(len(clause.points) for clause in program.clauses):
         return by_themselves
+    awaited: list[Diagnostic] = []
     faults: list[Diagnostic] = []
     absent: list[Diagnostic] = []
     # Else nobody asks for names that people can read.
@@ -68,11 +74,17 @@ def expand(
             for number, point in enumerate(clause.points):
                 if KINDS[point.kind].sites is None:
                     continue
+                files.given = None if within is None else within(point)
+                if files.given == []:
+                    continue
                 left_out: list[str] = []
                 try:
                     found = sites_of(point, files, target, left.less(len(sites)), left_out)
                 except TracerError as error:
                     fault = Diagnostic(error.message, point.span, error.hint)
+                    if later and point.awaits_files and isinstance(error, NoFile):
+                        awaited.append(fault)
+                        continue
                     (absent if isinstance(error, NothingThere) else faults).append(fault)
                     continue
                 if warnings is not None:
@@ -94,10 +106,16 @@ def expand(
                 offsets |= own
             result[index] = tuple(sites)
             left = left.less(len(sites))
+    if within is not None and not faults and not any(result.values()):
+        raise NothingThere("nothing of it is there")
+    if awaited and not faults and not absent and not any(result.values()):
+        raise NoFileYet(program.source, awaited)
     if not known and not any(result.values()):
         faults += absent  # nothing would be left
     elif missing == "error":
         faults += [replace(each, hint=_and_without(each.hint)) for each in absent]
+    if faults and faults == absent and later:
+        raise NothingInFiles(program.source, sorted(faults, key=lambda fault: fault.span.start))
     if faults:
         raise ProgramError(program.source, sorted(faults, key=lambda fault: fault.span.start))
     if meet:
@@ -201,8 +219,13 @@ def sites_of(
     from tracer.resolve.files.paths import find_files
     from tracer.resolve.sites.site_cache import keep, recall
 
-    point = as_meant(point, target)
-    found = find_files(point.path, target)
+    if files.given is None:
+        point = as_meant(point, target)
+        found = find_files(point.path, target)
+    else:
+        if point.apart is not None:
+            point = replace(point, path=point.apart[0], source=point.apart[1], apart=None)
+        found = tuple(files.given)
     find = KINDS[point.kind].sites
     assert find is not None
     sites: list[FileSite] = []
@@ -290,6 +313,8 @@ class _Files:
         self.all: Sequence[AttachPoint] = ()
         """The attach points of the program."""
         self.inlined = inlined
+        self.given: Sequence[Found] | None = None
+        """The files to search, where they are not looked for."""
         self._unsafe_returns = unsafe_returns
         self._filtered = filtered
         self._binaries: Binaries | None = None

@@ -9,7 +9,7 @@ import pytest
 
 from tracer.errors import TracerError
 from tracer.kinds.site import EVERY_PROCESS
-from tracer.resolve.files.paths import find_files
+from tracer.resolve.files.paths import find_files, matches_mapped
 
 
 def hint(path: str) -> str | None:
@@ -78,3 +78,24 @@ def test_a_name_that_goes_on_behind_the_word_comes_before_what_is_spelled_like_i
     with pytest.raises(TracerError, match="neither a program in PATH nor a library") as caught:
         find_files("redis", EVERY_PROCESS)
     assert caught.value.hint == "did you mean redis-cli, redis-server or red?"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        ("*libssl*", "/usr/lib/libssl.so.3", True),
+        ("*libssl*", "/opt/libssl/libcrypto.so.3", False),
+        ("libssl.so.[13]", "/usr/lib/libssl.so.3", True),
+        ("/usr/lib/*ssl*", "/usr/lib/libssl.so.3", True),
+        ("/usr/lib/*ssl*", "/usr/lib/x/libssl.so.3", False),
+        ("/usr/*/*ssl*", "/usr/lib/libssl.so.3", True),
+        ("/usr/**/*ssl*", "/usr/lib/x/y/libssl.so.3", True),
+        ("*", "/bin/sh", True),
+        ("", "/bin/sh", True),
+        (None, "/bin/sh", True),
+    ],
+)
+def test_a_pattern_without_a_slash_is_for_the_name_of_a_mapped_file(
+    pattern: str | None, path: str, matches: bool
+) -> None:
+    assert matches_mapped(pattern, path) is matches

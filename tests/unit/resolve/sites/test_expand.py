@@ -16,9 +16,9 @@ from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter, usdt_note
 from tests.unit.resolve.programs import FUNCTIONS_C, LIBRARY_C, PROBES_C, SEMAPHORE_C, THROWS_CC
 from tracer.dataclass import replace
-from tracer.errors import Diagnostic, ProgramError, Source, TracerError
+from tracer.errors import Diagnostic, NoFileYet, NothingInFiles, ProgramError, Source, TracerError
 from tracer.host.maps import mappings
-from tracer.kinds.site import FileSite, Mem, Reg, Target, Unreadable, period_ns, places_among
+from tracer.kinds.site import EVERY_PROCESS, FileSite, Mem, Reg, Target, Unreadable, period_ns, places_among
 from tracer.lang.syntax.parser import parse
 from tracer.pipeline import plan
 from tracer.resolve.binary import Binary
@@ -521,6 +521,21 @@ def test_what_is_not_there_is_named_with_what_is_near(here: Path) -> None:
         (f"uprobe:{here}:f", f"{here}: not a regular file", None),
     ]:
         assert fault(points) == (message, hint), points
+
+
+def test_a_pattern_without_a_file_can_wait_for_one(here: Path) -> None:
+    waits = parse(Source("uprobe:./nothing*:f { } BEGIN { }"))
+    with pytest.raises(NoFileYet) as nothing:
+        expand(waits, EVERY_PROCESS, later=True)
+    assert (nothing.value.message, nothing.value.awaits_files) == ("./nothing*: no file matches", True)
+    both = parse(Source("uprobe:./nothing*:f { } uprobe:./funcs:main { }"))
+    assert [len(sites) for sites in expand(both, EVERY_PROCESS, later=True).values()] == [0, 1]
+    with pytest.raises(NothingInFiles):
+        expand(parse(Source("uprobe:./f*:zzz { }")), EVERY_PROCESS, later=True)
+    for text in ("uprobe:./fncs:f { }", "uprobe:./funcs:zzz { }"):
+        with pytest.raises(ProgramError) as wrong:
+            expand(parse(Source(text)), EVERY_PROCESS, later=True)
+        assert not wrong.value.awaits_files
 
 
 def test_an_indirect_function_that_no_process_tells_is_refused_with_its_implementations(here: Path) -> None:

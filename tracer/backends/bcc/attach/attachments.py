@@ -91,7 +91,7 @@ class Attachments:
                 work.attached()
                 self.left_out |= work.left_out
             for probe in plan.probes:
-                if not attached[probe.clause.id]:
+                if probe.variants and not attached[probe.clause.id]:
                     own = [site for variant in probe.variants for site in variant.sites]
                     raise Refused(OSError(NOT_PROBED[0], ""), own).under(probe, plan)
             for anchors in self._anchors:

@@ -106,13 +106,20 @@ class Loaded:
         self.programs.clear()
 
 
-def create_maps(generated: Generated, plan: Plan, groups: Groups | None = None) -> Loaded:
-    """The maps of a program. Raises `TracerError` where the kernel has no room for them, `ProgramError` for a key that
-    is too long for it.
+def create_maps(
+    generated: Generated, plan: Plan, groups: Groups | None = None, shared: Loaded | None = None
+) -> Loaded:
+    """The maps of a program; of `shared` it uses all but what is about its own sites. Raises `TracerError` where the
+    kernel has no room for them, `ProgramError` for a key that is too long for it.
     """
     loaded = Loaded()
     try:
-        _create(generated, loaded, plan)
+        if shared is None:
+            _create(generated, loaded, plan)
+        else:
+            own = (SCRATCH, SITE_TEXTS, SITE_PLACES)
+            loaded.maps |= {number: os.dup(each) for number, each in shared.maps.items() if number not in own}
+        _create_own(generated, loaded)
         if groups is not None:
             _create_pages(loaded, groups)
     except BaseException as error:
@@ -156,15 +163,6 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     copies = generated.unwinds or generated.interprets
     loaded.ring_wanted = buffers.shared_ring(copies) if generated.records else os.sysconf("SC_PAGESIZE")
     maps[RING], loaded.ring_size = _create_ring(loaded.ring_wanted)
-    if generated.scratch_slots:
-        maps[SCRATCH] = bpf.map_create(
-            MapType.ARRAY, 4, generated.scratch_size, generated.scratch_slots, name="tracer_scratch"
-        )
-    texts = generated.site_texts
-    if texts.words:
-        size = 8 * texts.count
-        maps[SITE_TEXTS] = bpf.map_create(MapType.ARRAY, 4, size, len(texts.words), name="tracer_texts")
-        bpf.array_fill(maps[SITE_TEXTS], list(texts.words.values()))
     if generated.places:
         maps[PLACES] = bpf.map_create(MapType.LRU_HASH, 16, 4, MOST_PLACES, name="tracer_places")
     if generated.interprets:
@@ -184,6 +182,19 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
                 assert table.key is not None
                 raise long_key(table.decl, table.key, plan)
             maps[FIRST_TABLE + number] = _create_table(table, key_size, many)
+
+
+def _create_own(generated: Generated, loaded: Loaded) -> None:
+    maps = loaded.maps
+    if generated.scratch_slots:
+        maps[SCRATCH] = bpf.map_create(
+            MapType.ARRAY, 4, generated.scratch_size, generated.scratch_slots, name="tracer_scratch"
+        )
+    texts = generated.site_texts
+    if texts.words:
+        size = 8 * texts.count
+        maps[SITE_TEXTS] = bpf.map_create(MapType.ARRAY, 4, size, len(texts.words), name="tracer_texts")
+        bpf.array_fill(maps[SITE_TEXTS], list(texts.words.values()))
 
 
 def first_counter(plan: Plan) -> int:

@@ -21,12 +21,13 @@ from tracer.backends.bcc.events.records import Record
 from tracer.backends.bcc.maps.tables import Table, marks, tables
 from tracer.dataclass import dataclass
 from tracer.kinds.arch import X86_64, native
+from tracer.kinds.site import SITE_VALUES, ArgSpec, Reg
 from tracer.lang.aggregations.aggregation import COUNTER, TOTAL
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.plan.points import first_numbers
 from tracer.steps.model import Fetch, MapAdd, Steps, Update
 from tracer.steps.rounds import NO_ROUNDS
-from tracer.steps.values import UserStack
+from tracer.steps.values import Argument, UserStack
 from tracer.steps.walk import walk
 
 CONTROL, LOSSES, RING, SCRATCH = range(FIRST_TABLE)
@@ -88,14 +89,16 @@ class Generated:
 
 
 def generate(
-    plan: Plan, repeats: bool = False, context_of: Callable[[Variant], Context] = lambda variant: REGISTERS
+    plan: Plan, repeats: bool = False, context_of: Callable[[Variant], Context] = lambda variant: REGISTERS,
+    before: Generated | None = None,
 ) -> Generated:
     """The program for a plan: pure, and the same text for the same plan. `repeats`: the kernel runs its loops.
-    `context_of`: what the function of a variant is given.
+    `context_of`: what the function of a variant is given. `before`: the program of the same clauses at other sites,
+    whose maps and control block this one uses.
     """
     groups = {probe.clause.id: _alike(probe) for probe in plan.probes}
     texts = [variant for alike in groups.values() for group in alike if len(group) > 1 for variant in group]
-    known = tables(plan)
+    known = tables(plan, None if before is None else before.tables)
     shared = Shared(plan.program, known, marks(plan), site_texts(texts, known.values()))
     every = [step for probe in plan.probes for step in walk(plan.steps[probe.clause.id].body)]
     shared.repeats = repeats
@@ -111,15 +114,19 @@ def generate(
     bodies: list[str] = []
     counted: dict[int, Table] = {}
     numbers = first_numbers(plan)
-    noted = noted_sites(plan)
+    noted = noted_sites(plan) if before is None else {}
     adding = Counter(step.map for step in every if isinstance(step, Update | MapAdd))
     for probe in plan.probes:
         steps, alike = plan.steps[probe.clause.id], groups[probe.clause.id]
         made = [_body(shared, steps, variants, context_of(variants[0])) for variants in alike]
+        if not made:  # what it prints has its place among the records all the same
+            _body(shared, steps, [_anywhere(steps)], REGISTERS)
         # Returns are counted for `nested_returns` too; those who are not followed have no hits in the map.
         returns = any(site.is_return_probe for variants in alike for site in variants[0].places[:1])
         alone = len(probe.clause.names) == 1 and not returns and not plan.shared
-        table = _counting(steps, known, adding, made) if alone else None
+        table = _counting(steps, known, adding, made) if alone and made else None
+        if before is not None and numbers[probe.clause.id] not in before.counted:
+            table = None
         if table is not None:
             counted[numbers[probe.clause.id]] = table
         first = numbers[probe.clause.id]
@@ -157,6 +164,14 @@ def generate(
         shared.interprets,
         shared.places,
     )
+
+
+def _anywhere(steps: Steps) -> Variant:
+    """A variant of no site, for a clause that has none yet."""
+    sources = [step.source for step in walk(steps.body) if isinstance(step, Fetch)]
+    indices = {source.index for source in sources if isinstance(source, Argument)}
+    told: dict[str, bytes | int] = {name: 0 if name == "line" else b"" for name in SITE_VALUES}
+    return Variant(-1, {index: ArgSpec("", 8, False, Reg("sp")) for index in indices}, told, ())
 
 
 def _counting(

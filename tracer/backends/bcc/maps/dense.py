@@ -45,19 +45,22 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A part of a key: one of these texts. `built_ins` are those of `SITE_VALUES` among them."""
+    """A part of a key: one of these texts. `built_ins` are those of `SITE_VALUES` among them. `spare`: for how many
+    more texts there is room, of files that come later.
+    """
 
     texts: tuple[bytes, ...]
     built_ins: frozenset[str] = frozenset()
+    spare: int = 0
 
     @property
     def count(self) -> int:
         """The number of values."""
-        return len(self.texts)
+        return len(self.texts) + self.spare
 
     def value(self, place: int) -> Known:
         """The value of a place."""
-        return self.texts[place]
+        return self.texts[place] if place < len(self.texts) else b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,42 @@ def grids(plan: Plan) -> dict[str, Grid]:
     return found
 
 
+_SOON_FULL = 128
+"""Keys up to which a table is small; there is room for so many where files come later, and else for `_MORE` more."""
+_MORE = (1024, 256, 64, 16)
+
+
+def with_room(grid: Grid, most: int) -> Grid:
+    """The grid with room for the texts of sites that come later, of at most so many keys."""
+    if not any(isinstance(part, Texts) and part.built_ins for part in grid.parts):
+        return grid
+    for spare in (_SOON_FULL - grid.count, *_MORE):
+        parts = [
+            replace(part, spare=spare) if isinstance(part, Texts) and part.built_ins else part for part in grid.parts
+        ]
+        if spare > 0 and (larger := Grid(tuple(parts))).count <= most:
+            return larger
+    return grid
+
+
+def going_on(before: Grid, grid: Grid) -> Grid | None:
+    """The grid of more sites as a continuation of one that has its array already; None where it does not fit."""
+    parts: list[Numbers | Texts] = []
+    for old, new in zip(before.parts, grid.parts, strict=True):
+        if isinstance(old, Texts) and isinstance(new, Texts):
+            texts = tuple(dict.fromkeys((*old.texts, *new.texts)))
+            if len(texts) > old.count:
+                return None
+            parts.append(Texts(texts, old.built_ins | new.built_ins, old.count - len(texts)))
+        elif isinstance(old, Numbers) and isinstance(new, Numbers):
+            if not (old.low <= new.low and new.low + new.count <= old.low + old.count):
+                return None
+            parts.append(old)
+        else:
+            return None
+    return Grid(tuple(parts))
+
+
 def cut(text: bytes, kind: StringType) -> bytes:
     """A constant text as a buffer holds it."""
     return text[: kind.size - 1].partition(b"\0")[0]
@@ -138,7 +177,7 @@ class _Clause:
         match step:
             case Let(value=inner):
                 return self.known(inner)
-            case Fetch(source=Argument(index=index)):
+            case Fetch(source=Argument(index=index)) if self.probe.variants:
                 return _any_of([_argument(value, variant.args[index]) for variant in self.probe.variants])
             case _:
                 return value

@@ -65,6 +65,11 @@ class KernelMaps:
                 else AddedMap(contents, control, own_marks, stacks)
             )
 
+    def go_on(self, tables: Mapping[str, Table]) -> None:
+        """More sites use these maps: what is in an array may have keys of theirs."""
+        for name, kernel in self._kernel.items():
+            kernel.go_on(tables[name])
+
     def begin_handler(self) -> None:
         for kernel in self._kernel.values():
             kernel.begin_handler()

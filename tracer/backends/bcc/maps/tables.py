@@ -23,7 +23,9 @@ after it counts anew; the map is then a hash with the mark in its key, with or w
 
 from __future__ import annotations
 
-from tracer.backends.bcc.maps.dense import Grid, grids
+from collections.abc import Mapping
+
+from tracer.backends.bcc.maps.dense import Grid, going_on, grids, with_room
 from tracer.backends.bcc.maps.element_bytes import KeyLayout, size_of
 from tracer.dataclass import dataclass
 from tracer.lang.aggregations.aggregation import COUNTER, TOTAL, VALUE, Cell
@@ -84,8 +86,10 @@ class Table:
         return f"{self.decl.name}: {cpus} {kind} of {self.cell.text}{extra}"
 
 
-def tables(plan: Plan) -> dict[str, Table]:
-    """The tables of the maps that probes touch, by name, numbered from 0 in the order of declaration."""
+def tables(plan: Plan, before: Mapping[str, Table] | None = None) -> dict[str, Table]:
+    """The tables of the maps that probes touch, by name, numbered from 0 in the order of declaration. `before`: those
+    that are there already, and that more sites are to use.
+    """
     uses = _uses(plan)
     marked = marks(plan)
     known = grids(plan)
@@ -105,6 +109,13 @@ def tables(plan: Plan) -> dict[str, Table]:
             (not cell.subtracts and use & {"user clears", "user deletes"})
             or (decl.key and grid.count * buckets > grid.most)
         ):
+            grid = None
+        if before is not None:
+            earlier = before[name].grid if name in before else None
+            grid = going_on(earlier, grid) if grid is not None and earlier is not None else None
+        elif grid is not None and plan.found is not None:
+            grid = with_room(grid, min(plan.program.most_keys(name), grid.most // buckets))
+        if grid is not None and not grid.count:
             grid = None
         generation = length = None
         if "user clears" in use and grid is None:

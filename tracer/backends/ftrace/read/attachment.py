@@ -5,29 +5,25 @@ session knows what a sample means.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent
-from tracer.backends.ftrace.read.copies import FIRST, Copies, Copy
-from tracer.backends.ftrace.read.descriptors import Abilities, CannotOpen, NeedsSamples, Opener, Opening, ProcessEnded
+from tracer.backends.ftrace.program import FtraceProgram
+from tracer.backends.ftrace.read.copies import Copies, Copy
+from tracer.backends.ftrace.read.descriptors import CannotOpen, NeedsSamples, Opener, Opening, ProcessEnded
 from tracer.backends.ftrace.read.leader import Leaders, takes_descriptors
 from tracer.backends.ftrace.read.reader import Reader
-from tracer.backends.ftrace.refusals import at_clause
 from tracer.backends.ftrace.samples.decoder import Decoder
 from tracer.backends.ftrace.samples.shape import Shape
 from tracer.dataclass import replace
 from tracer.errors import TracerError
 from tracer.host.polling import readable
 from tracer.kernel import buffers, perf
+from tracer.kernel.abilities import Abilities
 from tracer.kernel.limits import MORE_DESCRIPTORS
-from tracer.kernel.trials.instructions import NOT_PROBED, may_go_without
-from tracer.kernel.uprobe_events.definitions import Definitions
-from tracer.kernel.uprobe_events.events import ProbePlace
-from tracer.kernel.uprobe_events.trials import Trials
 from tracer.kernel.workers.watcher import Watcher
-from tracer.kinds.site import FileSite, Spot, Target
+from tracer.kinds.site import Target
 
 if TYPE_CHECKING:
     from tracer.backends import Unwinder
@@ -59,7 +55,9 @@ class Attachment:
         self.details: tuple[str, ...] = ()
         self.beside = beside
         self._openings = list(openings)
-        self._proper = len(openings) - len(beside)
+        proper = len(openings) - len(beside)
+        self._beside_at = range(proper, len(openings))
+        """The numbers of the events beside others; all others are proper ones, those that came later too."""
         self._pids = target.pids
         self._follow = program.plan.follow
         self._priority = program.plan.priority
@@ -75,7 +73,7 @@ class Attachment:
         self._tells_lost = abilities.format_lost
         self._undo = ExitStack()
         try:
-            if not all(opening.counted for opening in openings):
+            if program.awaits_samples or not all(opening.counted for opening in openings):
                 self._rings = self._rings_of(cpus, buffers.ring_of_each(len(cpus), registers != 0))
             depth = perf.max_stack(program.frames)
             self._opener = Opener(
@@ -116,6 +114,34 @@ class Attachment:
         self._upkeep = None if self._follow and self.descriptors.scoped else upkeep
         strings = None if upkeep is None else upkeep.strings
         self.reader = Reader(rings, decoders, self.shape, own, self._follow, self._copier, self._copies, strings)
+
+    def add(self, openings: Sequence[Opening]) -> int:
+        """Opens more events, disabled, behind those that there are; returns the number of the first. Raises what
+        `Opener.open` does; none of them is open then.
+        """
+        if any(not opening.counted for opening in openings) and self.reader is None:
+            raise NeedsSamples
+        current = self.descriptors
+        fresh = self._opener.open(openings, self._pids, current.scoped)
+        if (fresh.scoped, fresh.check_pid) != (current.scoped, current.check_pid):
+            fresh.close()
+            raise NeedsSamples
+        first = len(self._openings)
+        self._openings += openings
+        current.extend(fresh, {first + number: fd for number, fd in self._opener.keep(openings).items()})
+        if self._copies is not None:
+            for number, opening in enumerate(openings, first):
+                if opening.stack:
+                    self._copies.add(opening.id, Copy(number))
+        return first
+
+    def begin(self, first: int, decoders: Mapping[int, Decoder]) -> None:
+        """Enables what was added from that number on; the reader decodes its samples by these."""
+        if self.reader is not None:
+            self.reader.know(decoders)
+        for fds in self.descriptors.by_event[first:]:
+            for fd in fds:
+                perf.enable(fd)
 
     def wait(self, wake: Sequence[int], timeout_s: float) -> bool:
         """Waits for a ring or for `timeout_s`; true where one of `wake` became readable."""
@@ -178,7 +204,7 @@ class Attachment:
         upkeep = self._upkeep
         if upkeep is None or not upkeep.is_due(lambda number: self.descriptors.total(number)[0], crowded):
             return
-        numbers = [each for each in range(self._proper, len(self._openings)) if each not in self._dropped]
+        numbers = [each for each in self._beside_at if each not in self._dropped]
         if upkeep.open:
             for number in numbers:
                 self.descriptors.drop(number)
@@ -213,7 +239,7 @@ class Attachment:
 
     def drop(self, number: int, at_once: bool = False) -> None:
         """Ends one event with those beside it, and does not open it anew after an exec. `at_once`: see `stop_reads`."""
-        beside = enumerate(self.beside, self._proper)
+        beside = zip(self._beside_at, self.beside, strict=True)
         numbers = [number, *(at for at, one in beside if one.number == number)]
         for each in numbers if at_once else ():
             self.descriptors.stop_reads(each)
@@ -247,16 +273,15 @@ class Attachment:
         told = sum(lost for _, lost in self._totals())
         if told or self.reader is None:
             return told
-        beside = sum(self.descriptors.total(self._proper + number)[1] for number in range(len(self.beside)))
+        beside = sum(self.descriptors.total(number)[1] for number in self._beside_at)
         return max(self.reader.lost - beside, 0)
 
     def settle(self) -> None:
         """All samples have been read: the missing ones are lost."""
         if self.reader is not None and not self._tells_lost:
             # The rings tell of a loss only with the next sample that fits. Each hit was written or lost.
-            hits = sum(
-                hits for (hits, _), sampled in zip(self._totals(), self.descriptors.sampled, strict=False) if sampled
-            )
+            sampled = [number for number in self._proper() if self.descriptors.sampled[number]]
+            hits = sum(self.descriptors.total(number)[0] for number in sampled)
             self.reader.lost = max(hits - self.reader.read, self.reader.lost)
 
     def detach(self) -> None:
@@ -273,7 +298,10 @@ class Attachment:
 
     def _totals(self) -> list[tuple[int, int]]:
         """Hits and lost samples of each event, but for those beside others."""
-        return [self.descriptors.total(number) for number in range(self._proper)]
+        return [self.descriptors.total(number) for number in self._proper()]
+
+    def _proper(self) -> list[int]:
+        return [number for number in range(len(self._openings)) if number not in self._beside_at]
 
     def _own_pids(self) -> tuple[int, ...]:
         """The processes whose samples count; () if no samples of others come."""
@@ -307,83 +335,3 @@ class Attachment:
             self._leaders = None
 
 
-def open_events(
-    definitions: Definitions, events: list[ProbeEvent], program: FtraceProgram, target: Target, stop: Callable[[], bool]
-) -> tuple[Attachment, list[ProbeEvent], dict[Spot, FileSite]]:
-    """Opens defined events; returns them as they are read, with the sites that a pattern goes without since the kernel
-    does not probe them.
-
-    Raises `TracerError`, under the user's text where it is about an event, and `Stopped` once `stop` says so.
-    """
-    source = program.plan.program.source
-    copied = (program.plan.program.config.stack_copy or FIRST) & -8 if program.unwound_registers else 0
-    left_out: dict[Spot, FileSite] = {}
-    trials: Trials | None = None
-    beside: list[Beside] | None = None
-    while True:
-        if beside is None:
-            beside = _defined_beside(definitions, events, target.pids)
-        openings = [
-            Opening(
-                definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
-                copied if event.wants_stack else 0,
-            )
-            for event in events
-        ]
-        openings += [Opening(definitions.format(each).id, each.filter, False, beside=True) for each in beside]
-        try:
-            attachment = Attachment(openings, program, target, definitions.watcher, beside)
-            if all(attachment.descriptors.filtered[len(events) :]):
-                return attachment, events, left_out
-            attachment.close()  # each hit would become a sample
-            beside = []
-            continue
-        except NeedsSamples:
-            events = [event.uncounted() for event in events if not event.is_tally]
-            continue
-        except CannotOpen as error:
-            if error.number is None:
-                raise
-            if error.number >= len(events):
-                beside = []
-                continue
-            at_fault = events[error.number]
-            complaint = at_clause(error, source, at_fault)
-            if error.code not in NOT_PROBED:
-                raise complaint from None
-        try:
-            if trials is None:
-                trials = Trials(definitions, stop)
-                found = [(event, trials.refused_by_kind(event)) for event in events if event.is_defined]
-            else:
-                found = [(at_fault, trials.refused(at_fault))]
-                if not found[0][1]:
-                    raise complaint
-        except OSError as trouble:
-            raise CannotOpen(trouble) from None
-        refused = {place for _, places in found for place in places}
-        if not all(_may_lose(event, places) for event, places in found):
-            raise complaint
-        left_out |= {place.site.spot: place.file for place in refused}
-        for each in beside:
-            definitions.without(each, each.places)
-        beside = None
-        kept = [definitions.without(event, refused) for event in events]
-        events = [event for event in kept if event is not None]
-        if not events:
-            raise complaint
-
-
-def _defined_beside(definitions: Definitions, events: Sequence[ProbeEvent], pids: Sequence[int]) -> list[Beside]:
-    if not any(event.texts(branch) for event in events for branch in range(len(event.branches))):
-        return []
-    from tracer.backends.ftrace.read.long_strings import define_beside  # few programs need it
-
-    return define_beside(definitions, events, pids)
-
-
-def _may_lose(event: ProbeEvent, refused: Iterable[ProbePlace]) -> bool:
-    """Whether an event can go without these of its places."""
-    return all(
-        may_go_without(run.clause, place.site.spot) for place in refused for run in event.branches[place.branch]
-    )

@@ -76,6 +76,10 @@ class Copies:
         self._calm_s = _CALM_S
         self._again = 0.0
 
+    def add(self, event: int, copy: Copy) -> None:
+        """One more event has copies."""
+        self._copies[event] = copy
+
     def is_double(self, event: int, data: Bytes, at: int) -> bool:
         """Whether the hit of the sample at `at` has been sampled by a newer descriptor."""
         copy = self._copies.get(event)

@@ -34,7 +34,7 @@ from tracer.dataclass import dataclass, field, replace
 from tracer.errors import WANTING, TracerError
 from tracer.host.stat import threads_of
 from tracer.kernel import bpf, perf
-from tracer.kernel.disabled import is_disabled
+from tracer.kernel.abilities import Abilities
 from tracer.kernel.limits import COLLISION, ONE_SEMAPHORE, allowed_descriptors, check_room
 from tracer.kernel.syscall import Call
 from tracer.kernel.trials.instructions import NOT_PROBED, REMEDY
@@ -165,6 +165,18 @@ class Descriptors:
             fds += more
         self.anchors += fresh.anchors
 
+    def extend(self, fresh: Descriptors, keepers: Mapping[int, int]) -> None:
+        """Takes further events behind those that there are. `keepers` are theirs."""
+        first = len(self.by_event)
+        self.by_event += fresh.by_event
+        for mine, its in (
+            (self.filtered, fresh.filtered), (self.sampled, fresh.sampled), (self.early, fresh.early),
+        ):
+            mine += its
+        self.before += fresh.before
+        self.anchors += [(first + number, fd) for number, fd in fresh.anchors]
+        self.keepers |= keepers
+
     def close(self) -> None:
         """Closes all; a second call does nothing."""
         self.watcher.close([fd for fds in self.by_event for fd in fds] + [fd for _, fd in self.anchors])
@@ -181,37 +193,6 @@ class Descriptors:
             hits += one
             lost += of_those
         return hits, lost
-
-
-@dataclass(frozen=True, slots=True)
-class Abilities:
-    """The abilities of this kernel's perf, by trying."""
-
-    format_lost: bool
-    inherit_thread: bool
-
-    @classmethod
-    def detect(cls) -> Abilities:
-        """Tries both on this very thread."""
-        return cls(
-            not is_disabled("format_lost")
-            and _accepted(perf.Attributes(perf.TYPE_SOFTWARE, perf.SOFTWARE_DUMMY, 0, perf.FORMAT_LOST, perf.DISABLED)),
-            not is_disabled("inherit_thread")
-            and _accepted(
-                perf.Attributes(
-                    perf.TYPE_SOFTWARE, perf.SOFTWARE_DUMMY, 0, 0, perf.DISABLED | perf.INHERIT | perf.INHERIT_THREAD
-                )
-            ),
-        )
-
-
-def _accepted(attributes: perf.Attributes) -> bool:
-    try:
-        fd = perf.open_event(attributes, 0, -1)
-    except OSError:
-        return False
-    os.close(fd)
-    return True
 
 
 @dataclass(frozen=True, slots=True)

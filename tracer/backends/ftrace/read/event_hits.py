@@ -46,7 +46,14 @@ class EventHits:
         self._attachment = attachment
         counted = ((None, event) for event in triggered)
         self._events: list[tuple[int | None, ProbeEvent]] = [*enumerate(opened), *counted]
+        self._later: set[str] = set()
+        """The events that came while the trace ran."""
         self._again = 0.0
+
+    def add(self, first: int, events: Sequence[ProbeEvent]) -> None:
+        """Counts the hits of further events too, which have descriptors from that number on."""
+        self._events += enumerate(events, first)
+        self._later |= {event.name for event in events}
 
     def hits(self, rarely: bool = True) -> list[int] | None:
         """The hits of each attach point so far. None where the kernel's list is needed and cannot be had at the moment,
@@ -83,14 +90,15 @@ class EventHits:
         """The sites for which the kernel has counted no hit, of each attach point with several; {} where its list
         cannot be had. The list counts hits of others' probes there too, so what is told was surely not hit.
         """
-        places = [len(event.places) for _, event in self._events]
+        events = [event for _, event in self._events if event.name not in self._later]
+        places = [len(event.places) for event in events]
         wanted = sum(places) > 1 and sum(places) <= _MOST_PLACES
         listed = self._definitions.hits() if wanted else None
         if listed is None:
             return {}
         found: dict[int, list[FileSite]] = {}
         sites = [0] * self._count
-        for _, event in self._events:
+        for event in events:
             for place, hits in zip(event.places, listed.get(event.name, ()), strict=False):
                 for point in place.points:
                     sites[point] += 1

@@ -28,7 +28,6 @@ from typing import Any
 
 from tracer.backends.ftrace.fetchargs import SENTINEL, Number, Text
 from tracer.backends.ftrace.program import ProbeEvent
-from tracer.backends.ftrace.read.descriptors import Abilities
 from tracer.backends.ftrace.read.padding import padding_of
 from tracer.backends.ftrace.samples.decoder import Decoder, Slots
 from tracer.backends.ftrace.samples.shape import TID, TIME, Bytes, Sample, Shape
@@ -36,6 +35,7 @@ from tracer.backends.ftrace.samples.writer import COMM_TOKEN
 from tracer.dataclass import dataclass, field
 from tracer.host.stat import threads_of
 from tracer.kernel import perf
+from tracer.kernel.abilities import Abilities
 from tracer.kernel.limits import allowed_descriptors
 from tracer.kernel.uprobe_events import events as uprobe_events
 from tracer.kernel.uprobe_events.definitions import Definitions

@@ -68,6 +68,10 @@ class Reader:
         self.kept: Counter[int] = Counter()
         """Those of the process, or the family, by the number of their event; only where samples of others come too."""
 
+    def know(self, decoders: Mapping[int, Decoder]) -> None:
+        """Decodes samples of further events too."""
+        self._decoders = {**self._decoders, **decoders}
+
     @property
     def waiting(self) -> int:
         """The number of times that there are samples to ask for: rounds to be decoded, and what was put back."""

@@ -51,6 +51,7 @@ class Waits:
         self._since = time.clock_gettime(time.CLOCK_BOOTTIME)
         self._due = 0.0
         self._patrol: Patrol | None = None
+        self._traps_others = True
 
     def refuse(self, source: Source) -> None:
         """Before the trace: raises `ProgramError` under the attach points that read."""
@@ -65,8 +66,22 @@ class Waits:
         hint = "--backend bcc reads without waiting for such pages; or read no memory, as count() does"
         raise ProgramError(source, [Diagnostic(message, attach_points(clause, source), hint)], exit_code=1)
 
+    def add(self, program: FtraceProgram) -> None:
+        """More is to be attached. Raises `TracerError` where what it reads might not come."""
+        reading = [event for event in program.events if reads(event)]
+        if not reading:
+            return
+        self._reading, self._events = [*self._reading, *reading], [*self._events, *reading]
+        if (what := self._look(_LATER_S)) is not None:
+            self._reading = [event for event in self._reading if event not in reading]
+            self._events = [event for event in self._events if event not in reading]
+            raise TracerError(f"{what}, and a read there may wait for ever")
+        if self._patrol is None:
+            self.begin(self._traps_others)
+
     def begin(self, traps_others: bool) -> None:
         """All is attached; `traps_others`: what does not belong to the trace runs into the probes too."""
+        self._traps_others = traps_others
         if self._events:
             self._patrol = Patrol(() if traps_others or self._follow else self._pids)
 

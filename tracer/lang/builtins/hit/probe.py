@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import Span
 from tracer.kinds.arch import native
+from tracer.kinds.registry import KINDS
 from tracer.lang import typed
 from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V, Value
 from tracer.lang.fold import string
@@ -22,14 +23,25 @@ _FEW = 16
 RETURN_HINT = "keep it from a uprobe on the same function: @a[tid] = arg0; the value that is returned is retval"
 
 
+_LATER_PROBE, _LATER_FUNCTION = 191, 63
+"""Bytes of the names for which there is room at least where files may come later."""
+
+
 def _probe(context: Context) -> Type:
     names = [site.probe for site in context.unit.sites] or [point.kind for point in context.unit.points]
-    return StringType(max(len(text.encode("utf-8", "surrogateescape")) for text in names) + 1)
+    longest = max(len(text.encode("utf-8", "surrogateescape")) for text in names)
+    return StringType(max(longest, _LATER_PROBE if _awaits_files(context) else 0) + 1)
 
 
 def _function(context: Context) -> Type:
     sites = context.unit.sites if context.unit.kind.at_hits else ()
-    return StringType(max((len(site.function.encode()) for site in sites), default=63) + 1)
+    longest = max((len(site.function.encode()) for site in sites), default=_LATER_FUNCTION)
+    return StringType(max(longest, _LATER_FUNCTION if _awaits_files(context) else 0) + 1)
+
+
+def _awaits_files(context: Context) -> bool:
+    unit = context.unit
+    return unit.kind.at_hits and any(point.awaits_files for point in unit.points)
 
 
 def argument(context: Context, name: str, index: int, span: Span) -> typed.Expr | None:
@@ -63,8 +75,9 @@ def _argument_type(context: Context, name: str, index: int, span: Span) -> IntTy
         where = f"{sites[other].shown} ({specs[other].text})"
         context.error(f"{message}, but not at {where}", span, "write a clause for each of them")
         return None
-    if any(spec.signed for spec in specs):
-        return INT64
+    noted = all(KINDS[point.kind].has_notes for point in context.unit.points)
+    if any(spec.signed for spec in specs) or (not context.unit.sites and noted and _awaits_files(context)):
+        return INT64  # as most notes say
     return NOTED if sites and len(context.unit.reading("note")) == len(context.unit.sites) else UINT64
 
 

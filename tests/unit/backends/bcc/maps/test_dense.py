@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.backends.bcc.plans import plan_of, probe, site
 from tracer.backends.bcc.codegen.generate import generate
-from tracer.backends.bcc.maps.dense import grids
+from tracer.backends.bcc.maps.dense import Grid, Numbers, Texts, going_on, grids, with_room
 from tracer.backends.bcc.maps.tables import tables
 from tracer.kinds.site import Const, Mem, Reg
 from tracer.results.values import Key
@@ -194,3 +194,27 @@ def test_an_interval_may_delete_counts_in_an_array_but_not_extremes() -> None:
 def test_what_is_deleted_at_the_end_alone_stays_in_its_array() -> None:
     (table,) = tables(plan_of(probe("{ @[arg0 & 3] = max(arg1); }") + " END { delete(@, 1); }")).values()
     assert table.describe() == "@: per CPU array of u64, larger is further out"
+
+
+def texts(*known: str, spare: int = 0, built_ins: tuple[str, ...] = ("func",)) -> Grid:
+    return Grid((Texts(tuple(text.encode() for text in known), frozenset(built_ins), spare),))
+
+
+def test_keys_of_sites_get_room_for_those_that_come_later() -> None:
+    assert with_room(texts("f", "g"), 4096) == texts("f", "g", spare=126)
+    assert with_room(texts("f", "g"), 100) == texts("f", "g", spare=64)
+    assert with_room(texts("f", "g"), 10) == texts("f", "g")
+    many = texts(*map(str, range(200)))
+    assert with_room(many, 4096).count == 1224
+    assert with_room(texts("yes", built_ins=()), 4096) == texts("yes", built_ins=())
+
+
+def test_an_array_goes_on_with_keys_in_its_spare_places() -> None:
+    before = texts("f", "g", spare=2)
+    assert going_on(before, texts("h", "g")) == texts("f", "g", "h", spare=1)
+    assert going_on(before, texts("h", "i", "k")) is None
+    assert [before.key(place) for place in range(before.count)] == [(b"f",), (b"g",), (b"",), (b"",)]
+    numbers = Grid((Numbers(-4, 16, False),))
+    assert going_on(numbers, Grid((Numbers(0, 8, False),))) == numbers
+    assert going_on(numbers, Grid((Numbers(0, 16, False),))) is None
+    assert going_on(numbers, before) is None

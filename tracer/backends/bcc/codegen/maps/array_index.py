@@ -42,7 +42,8 @@ def index_of(function: CFunction, table: Table, key: Sequence[Value]) -> C:
 def _text(function: CFunction, part: Texts, kind: StringType, value: Value) -> C:
     text = constant(function, value)
     if text is not None:
-        return C(f"{part.texts.index(cut(text, kind))}")
+        known = cut(text, kind)
+        return C(f"{part.texts.index(known) if known in part.texts else 0}")  # a clause without sites has no text
     match bare(value):
         case SiteText(name=name):
             word = function.shared.site_texts.place_word(name, kind, part)

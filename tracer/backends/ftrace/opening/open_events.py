@@ -1,0 +1,102 @@
+"""The events with which a session begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent
+from tracer.backends.ftrace.read.attachment import Attachment
+from tracer.backends.ftrace.read.copies import FIRST
+from tracer.backends.ftrace.read.descriptors import CannotOpen, NeedsSamples, Opening
+from tracer.backends.ftrace.refusals import at_clause
+from tracer.kernel.trials.instructions import NOT_PROBED, may_go_without
+from tracer.kernel.uprobe_events.definitions import Definitions
+from tracer.kernel.uprobe_events.events import ProbePlace
+from tracer.kernel.uprobe_events.trials import Trials
+from tracer.kinds.site import FileSite, Spot, Target
+
+if TYPE_CHECKING:
+    from tracer.backends.ftrace.read.long_strings import Beside
+
+
+def open_events(
+    definitions: Definitions, events: list[ProbeEvent], program: FtraceProgram, target: Target, stop: Callable[[], bool]
+) -> tuple[Attachment, list[ProbeEvent], dict[Spot, FileSite]]:
+    """Opens defined events; returns them as they are read, with the sites that a pattern goes without since the kernel
+    does not probe them.
+
+    Raises `TracerError`, under the user's text where it is about an event, and `Stopped` once `stop` says so.
+    """
+    source = program.plan.program.source
+    copied = (program.plan.program.config.stack_copy or FIRST) & -8 if program.unwound_registers else 0
+    left_out: dict[Spot, FileSite] = {}
+    trials: Trials | None = None
+    beside: list[Beside] | None = None
+    while True:
+        if beside is None:
+            beside = _defined_beside(definitions, events, target.pids)
+        openings = [
+            Opening(
+                definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
+                copied if event.wants_stack else 0,
+            )
+            for event in events
+        ]
+        openings += [Opening(definitions.format(each).id, each.filter, False, beside=True) for each in beside]
+        try:
+            attachment = Attachment(openings, program, target, definitions.watcher, beside)
+            if all(attachment.descriptors.filtered[len(events) :]):
+                return attachment, events, left_out
+            attachment.close()  # each hit would become a sample
+            beside = []
+            continue
+        except NeedsSamples:
+            events = [event.uncounted() for event in events if not event.is_tally]
+            continue
+        except CannotOpen as error:
+            if error.number is None:
+                raise
+            if error.number >= len(events):
+                beside = []
+                continue
+            at_fault = events[error.number]
+            complaint = at_clause(error, source, at_fault)
+            if error.code not in NOT_PROBED:
+                raise complaint from None
+        try:
+            if trials is None:
+                trials = Trials(definitions, stop)
+                found = [(event, trials.refused_by_kind(event)) for event in events if event.is_defined]
+            else:
+                found = [(at_fault, trials.refused(at_fault))]
+                if not found[0][1]:
+                    raise complaint
+        except OSError as trouble:
+            raise CannotOpen(trouble) from None
+        refused = {place for _, places in found for place in places}
+        if not all(_may_lose(event, places) for event, places in found):
+            raise complaint
+        left_out |= {place.site.spot: place.file for place in refused}
+        for each in beside:
+            definitions.without(each, each.places)
+        beside = None
+        kept = [definitions.without(event, refused) for event in events]
+        events = [event for event in kept if event is not None]
+        if not events:
+            raise complaint
+
+
+def _defined_beside(definitions: Definitions, events: Sequence[ProbeEvent], pids: Sequence[int]) -> list[Beside]:
+    if not any(event.texts(branch) for event in events for branch in range(len(event.branches))):
+        return []
+    from tracer.backends.ftrace.read.long_strings import define_beside  # few programs need it
+
+    return define_beside(definitions, events, pids)
+
+
+def _may_lose(event: ProbeEvent, refused: Iterable[ProbePlace]) -> bool:
+    """Whether an event can go without these of its places."""
+    return all(
+        may_go_without(run.clause, place.site.spot) for place in refused for run in event.branches[place.branch]
+    )
