@@ -13,6 +13,7 @@ import pytest
 
 from tests.harness.cli import Done, tracer
 from tests.live.answers import maps
+from tests.live.ftrace import compiled_c
 
 pytestmark = pytest.mark.live
 
@@ -116,7 +117,7 @@ def tree(a: int, calls: dict[int, int]) -> dict[int, int]:
 
 TREE = tree(10, {})
 LEFT = (
-    "tracer: {} calls left out: an exception, longjmp() or the end of the thread ended it, so it did not return\n"
+    "tracer: {} calls left out: it did not return, as an exception, longjmp() or the end of the thread ended it\n"
 )
 
 
@@ -189,8 +190,63 @@ def test_a_call_under_way_is_told_with_its_age_and_arguments(calls: Path, backen
     text = f"call:{calls}:waits {{ @[str(args.why), args.times] = count(); }}"
     done = tracer("--backend", backend, "-d", "1", "-c", f"{calls} wait", "-e", text)
     told = r'tracer: 1 call had not ended: waits\(args.times = -3, str\(args.why\) = "so long"\) in thread \d+, begun'
-    assert re.search(rf"{told} (0\.[89]|1\.\d) s before\n", done.err), done.err
+    assert re.search(rf"{told} (0\.[89]|1\.\d) s before the end\n", done.err), done.err
     assert "left out" not in done.err
+
+
+BUSY = r"""
+#include <pthread.h>
+#include <unistd.h>
+#define PROBED __attribute__((noinline, noclone))
+#define KEPT(x) __asm__ volatile("" : "+r"(x) : : "memory")
+PROBED long nested(long a) { long r = a ? nested(a - 1) + 1 : 0; KEPT(r); return r; }
+static void *work(void *p) { for (;;) nested(5); return p; }
+int main(void)
+{
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++) pthread_create(threads + i, 0, work, 0);
+    for (;;) pause();
+}
+"""
+
+
+def test_no_call_is_taken_for_one_that_was_left_as_a_trace_of_a_busy_process_begins_and_ends(
+    backend: str, tmp_path: Path, clean: None
+) -> None:
+    path = compiled_c(tmp_path / "busy", BUSY, "-O1", "-pthread")
+    with subprocess.Popen([path]) as process:
+        text = f"call:{path}:nested {{ @[arg0, retval] = count(); }}"
+        done = tracer("-q", "-f", "json", "--backend", backend, "-d", "0.5", "-p", str(process.pid), "-e", text)
+        process.kill()
+    found = maps(done)
+    assert found["@"].keys() == {f"{a},{a}" for a in range(6)}
+    assert max(found["@"].values()) - min(found["@"].values()) <= 2 * 3
+    assert "did not return" not in done.err, done.err
+
+
+TAILS = r"""
+#define TOP(name) ".globl " name "\n.type " name ",@function\n" name ":\n.cfi_startproc\n"
+#define END(name) ".cfi_endproc\n.size " name ",.-" name "\n"
+__asm__(".text\n" TOP("again") "test %rdi,%rdi\nje 1f\nsub $1,%rdi\njmp again\n1: ret\n" END("again")
+        TOP("first") "add $1,%rdi\njmp last\n" END("first") TOP("last") "lea 5(%rdi),%rax\nret\n" END("last"));
+long again(long), first(long), last(long);
+int main(void)
+{
+    for (int i = 0; i < 4; i++) again(i), first(i), last(i + 20);
+    return 0;
+}
+"""
+
+
+def test_a_tail_call_ends_with_the_call_that_it_leads_to(backend: str, tmp_path: Path, clean: None) -> None:
+    path = compiled_c(tmp_path / "tails", TAILS)
+    text = f"call:{path}:first, call:{path}:last {{ @[func, arg0, retval] = count(); }}"
+    done = tracer("-q", "-f", "json", "--backend", backend, "-c", str(path), "-e", text)
+    wanted = {f"first,{a},{a + 6}": 1 for a in range(4)}
+    wanted |= {f"last,{a},{a + 5}": 1 for a in (*range(1, 5), *range(20, 24))}
+    assert (maps(done), done.err) == ({"@": wanted}, "")
+    refused = tracer("--backend", backend, "-c", str(path), "-e", f"call:{path}:again {{ @ = count(); }}")
+    assert "again jumps to its own beginning, where a call of it and a round of a loop look alike" in refused.err
 
 
 def test_a_call_that_began_before_the_trace_is_said_to_be_left_out(calls: Path, backend: str, clean: None) -> None:
@@ -198,5 +254,5 @@ def test_a_call_that_began_before_the_trace_is_said_to_be_left_out(calls: Path, 
         text = "call:libc:clock_nanosleep { @ = count(); @slow = min(duration); } interval:s:1 { exit(); }"
         done = tracer("--backend", backend, "-p", str(process.pid), "-e", text)
         process.kill()
-    assert "tracer: 1 call left out: the call ended, but its beginning was not seen" in done.err, done.err
+    assert "tracer: 1 call left out: its end was seen, but not its beginning: the probe there was not" in done.err
     assert re.search(r"@: [12]\n@slow: 4\d{8}\n", done.text), done.text

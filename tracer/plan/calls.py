@@ -62,7 +62,7 @@ from tracer.lang.types import BOOL, UINT64, IntType, TupleType, Type
 from tracer.lang.types.operations import Operation
 from tracer.lang.walk import below, walk, walk_clause
 
-MOST_CALLS = 1 << 16
+MOST_CALLS = 1 << 14
 """Calls under way, of a clause."""
 
 _BEGAN, _AROUND, _DEPTH = range(3)

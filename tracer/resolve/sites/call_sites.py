@@ -6,6 +6,7 @@ an ordinary probe there sees calls at any depth. Else at a return probe (`safety
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,10 @@ from tracer.resolve.sites.leaving_out import leave_out
 if TYPE_CHECKING:
     from tracer.resolve.binary import Binary
     from tracer.resolve.elf.symbol_table import Function
+
+_NEAR = re.compile(rb"(?=[\xeb\x70-\x7f\xe0-\xe3](.))", re.S)
+_FAR = re.compile(rb"(?=(?:\xe9|\x0f[\x80-\x8f])(.{4}))", re.S)
+"""What jumps begin with, near and far, and the distance."""
 
 _FEW = 16
 """Functions of a pattern up to which the calls of each are followed, which takes some ms."""
@@ -52,6 +57,11 @@ def with_ends(
     for entry, each in zip(entries, functions, strict=True):
         try:
             function_start(binary.code, each)
+            if _begins_again(binary, each):
+                raise binary.elf.error(
+                    f"{each.name} jumps to its own beginning, where a call of it and a round of a loop look alike",
+                    "trace its return with uretprobe",
+                )
             plan = plan_return(binary.code, binary.unwinding, each, binary.unsafe_returns, recurs, binary.walked)
         except TracerError as error:
             refused.append(error)
@@ -62,3 +72,14 @@ def with_ends(
         sites.append(replace(entry, kind="call", ends=tuple([(plan.kind, at, offset) for at, offset in ends])))
     leave_out(refused, len(functions), left_out, "be probed on return")
     return sites
+
+
+def _begins_again(binary: Binary, function: Function) -> bool:
+    """Whether a jump of the function leads to its first instruction."""
+    around = binary.code.range_of(function)
+    content = binary.elf.memory(around.start, around.end - around.start, "the function's code") or b""
+    # Most have no bytes that could be one, and to decode takes long.
+    found = (each for pattern in (_NEAR, _FAR) for each in pattern.finditer(content))
+    if not any(each.end(1) + int.from_bytes(each[1], "little", signed=True) == 0 for each in found):
+        return False
+    return any(each.jumps and each.target == function.address for each in binary.code.instructions(around))
