@@ -126,7 +126,7 @@ class _Split:
             clause, predicate=None, body=self._beginning(), slots=(UINT64, UINT64, self._note_type),
             sites=self._entries(),
         )  # fmt: skip
-        slots = (*clause.slots, self._note_type, self._memory_type)
+        slots = (*clause.slots, self._note_type, self._memory_type, UINT64)
         end = replace(
             clause, id=self._fresh, predicate=None, body=self._ending(), slots=slots, sites=self._ends(),
             ends=clause.id,
@@ -182,7 +182,7 @@ class _Split:
             case Arg() | Cast(type=IntType(), operand=Arg()):
                 found = self._item(self._record, self._first + _number_in(self._noted, node), node)
             case Builtin(name="duration"):
-                found = _word("-", Builtin(UINT64, node.span, "nsecs"), self._part(_BEGAN, node.span))
+                found = _word("-", Var(UINT64, node.span, self._memory + 1, "$ended"), self._part(_BEGAN, node.span))
             case Builtin(name="depth"):
                 found = self._part(_DEPTH, node.span)
             case Expr() if not after and _reads_memory(node):
@@ -265,7 +265,10 @@ class _Split:
         key = self._key(place)
         unseen = (MapAdd(span, calls.unseen, (), _number(1, span)), Return(span))
         there: Expr = Find(BOOL, span, calls.open, key, self._record)
-        steps: list[Stmt] = [If(span, Unary(BOOL, span, "!", there), unseen, ()), Delete(span, calls.open, key)]
+        steps: list[Stmt] = [
+            VarSet(span, self._memory + 1, Builtin(UINT64, span, "nsecs")),
+            If(span, Unary(BOOL, span, "!", there), unseen, ()), Delete(span, calls.open, key),
+        ]  # fmt: skip
         if self._deep:
             innermost = self._name("innermost")
             inside = Binary(BOOL, span, "<=", MapGet(UINT64, span, innermost, key[:2]), place)
