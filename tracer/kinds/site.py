@@ -199,7 +199,8 @@ class FileSite(Site):
     called again before it has returned. `tail`: of a function that ends in tail calls, what stands at the place: see
     `TailPlace`. `raised`: the file offset of a semaphore that is not `semaphore`, since the kernel would raise it in
     the wrong memory: tracer does it itself. `ends`: of a call, which is entered here, the places where it ends: the
-    `kind`, `address` and `offset` of each.
+    `kind`, `address` and `offset` of each; `goroutine`: of a function of Go, whose stack moves from thread to thread
+    and in memory.
     """
 
     path: str
@@ -214,6 +215,7 @@ class FileSite(Site):
     tail: int = 0
     raised: int | None = None
     ends: tuple[tuple[str, int, int], ...] = ()
+    goroutine: bool = False
 
     in_file = True
 

@@ -5,9 +5,11 @@ second finds the note, deletes it, and does what the user wrote. They are ordina
 same.
 
 A note is found by the thread, the function, and the place of the return address on the stack, which is the stack
-pointer at the entry and at a `ret`; a return probe sees it 8 bytes higher. No two calls under way share one, at any
-depth and on any stack: of a signal handler, a fiber, a child of vfork(). A call that an exception or longjmp() leaves
-has no end. Its note stays until another call takes its place, which shows that it has gone, or until the end.
+pointer at the entry and at a `ret`; a return probe sees it 8 bytes higher. Of Go it is the goroutine in place of the
+thread, and the distance to the end of its stack: both stay as they are when it goes on elsewhere. No two calls under
+way share a note, at any depth and on any stack: of a signal handler, a fiber, a child of vfork(). A call that an
+exception or longjmp() leaves has no end. Its note stays until another call takes its place, which shows that it has
+gone, or until the end.
 
 `depth` asks for the calls of a function that lie around it: each note has the place of the one around it, and another
 map that of the innermost. Notes at or below a new call on the stack are of calls that were left, and are passed over.
@@ -58,7 +60,7 @@ from tracer.lang.typed import (
     While,
     Within,
 )
-from tracer.lang.types import BOOL, UINT64, IntType, TupleType, Type
+from tracer.lang.types import BOOL, UINT64, IntType, StringType, TupleType, Type
 from tracer.lang.types.operations import Operation
 from tracer.lang.walk import below, walk, walk_clause
 
@@ -67,6 +69,9 @@ MOST_CALLS = 1 << 14
 
 _BEGAN, _AROUND, _DEPTH = range(3)
 """The first parts of a note; the last two are there where the clause asks for `depth`."""
+
+_STACK_END = 8
+"""Where a goroutine says where its stack ends (runtime.g, stack.hi)."""
 
 _PURE = (
     IntLit, BoolLit, StrLit, Arg, Unary, Binary, Ternary, Cast, Part, Within, Pack, TupleExpr, TupleItem, Load, Str,
@@ -107,6 +112,11 @@ class _Split:
     def __init__(self, clause: Clause, fresh: int, faults: list[Diagnostic]) -> None:
         self._clause, self._fresh, self._faults = clause, fresh, faults
         self._span = clause.span
+        kinds = {site.goroutine for site in in_files(clause.sites)}
+        self._goroutine = kinds == {True}
+        if len(kinds) > 1:
+            what = "calls of Go and of other languages are told apart in different ways"
+            faults.append(Diagnostic(what, clause.spans[0], "write a clause for each"))
         self._deep = any(isinstance(node, Builtin) and node.name == "depth" for node in walk_clause(clause))
         self._noted: list[Expr] = []
         self._read: list[Expr] = []
@@ -134,17 +144,17 @@ class _Split:
         return begin, end
 
     def maps(self) -> list[MapDecl]:
-        known, three, two = self.calls(), (UINT64,) * 3, (UINT64,) * 2
+        known, key = self.calls(), (UINT64,) * (3 + self._goroutine)
 
         def inner(name: str, key: tuple[Type, ...], value: Type) -> MapDecl:
             return MapDecl(name, key, "scalar", value, self._span, (), MOST_CALLS, inner=True)
 
-        found = [inner(known.open, three, self._note_type)]
+        found = [inner(known.open, key, self._note_type)]
         found += [inner(name, (), UINT64) for name in (known.unseen, known.left)]
         if known.memory:
-            found.append(inner(known.memory, three, self._memory_type))
+            found.append(inner(known.memory, key, self._memory_type))
         if self._deep:
-            found.append(inner(self._name("innermost"), two, UINT64))
+            found.append(inner(self._name("innermost"), key[:-1], UINT64))
         return found
 
     def calls(self) -> Calls:
@@ -152,7 +162,7 @@ class _Split:
         read = tuple([(each.span, each.type) for each in (*self._noted, *self._read)])
         return Calls(
             self._name("open"), self._name("memory") if self._read else "", self._name("unseen"), self._name("left"),
-            self._functions, read, len(self._noted),
+            self._functions, read, len(self._noted), self._goroutine,
         )  # fmt: skip
 
     def _name(self, what: str) -> str:
@@ -224,11 +234,23 @@ class _Split:
         return tuple(found)
 
     def _key(self, place: Expr) -> tuple[Expr, ...]:
-        return Builtin(UINT64, self._span, "tid"), Arg(UINT64, self._span, TAIL_OF), place
+        thread, process = (Builtin(UINT64, self._span, name) for name in ("tid", "pid"))
+        whose = (process, self._own_goroutine()) if self._goroutine else (thread,)
+        return *whose, Arg(UINT64, self._span, TAIL_OF), place
+
+    def _place(self, pointer: Expr) -> Expr:
+        """The place of a return address on a stack, of which one of Go keeps the distance to its end as it moves."""
+        if not self._goroutine:
+            return pointer
+        end = _word("+", self._own_goroutine(), _number(_STACK_END, self._span))
+        return _word("-", pointer, Load(UINT64, self._span, end))
+
+    def _own_goroutine(self) -> Expr:
+        return Call(UINT64, self._span, "reg", (StrLit(StringType(4), self._span, b"r14"),))
 
     def _beginning(self) -> tuple[Stmt, ...]:
         span, calls = self._span, self.calls()
-        here: Expr = Arg(UINT64, span, STACK_POINTER)
+        here = self._place(Arg(UINT64, span, STACK_POINTER))
         key = self._key(here)
         gone: tuple[Stmt, ...] = (MapAdd(span, calls.left, (), _number(1, span)),)
         if calls.memory:
@@ -244,14 +266,14 @@ class _Split:
             below_here = Binary(BOOL, span, "<=", around, here)
             is_one = Binary(BOOL, span, "!=", around, _number(0, span))
             steps += [
-                VarSet(span, 0, MapGet(UINT64, span, innermost, key[:2])),
+                VarSet(span, 0, MapGet(UINT64, span, innermost, key[:-1])),
                 While(
                     span, Binary(BOOL, span, "&&", is_one, below_here),
                     (If(span, there, (one_out,), (VarSet(span, 0, _number(0, span)),)),),
                 ),
                 VarSet(span, 1, _number(0, span)),
                 If(span, is_one, (If(span, there, (deeper,), ()),), ()),
-                MapSet(span, innermost, key[:2], here),
+                MapSet(span, innermost, key[:-1], here),
             ]  # fmt: skip
             parts += [around, depth]
         steps.append(MapSet(span, calls.open, key, TupleExpr(self._note_type, span, (*parts, *self._noted))))
@@ -261,7 +283,7 @@ class _Split:
 
     def _ending(self) -> tuple[Stmt, ...]:
         span, calls = self._span, self.calls()
-        place = _word("-", Arg(UINT64, span, STACK_POINTER), Arg(UINT64, span, POPPED))
+        place = self._place(_word("-", Arg(UINT64, span, STACK_POINTER), Arg(UINT64, span, POPPED)))
         key = self._key(place)
         unseen = (MapAdd(span, calls.unseen, (), _number(1, span)), Return(span))
         there: Expr = Find(BOOL, span, calls.open, key, self._record)
@@ -271,10 +293,10 @@ class _Split:
         ]  # fmt: skip
         if self._deep:
             innermost = self._name("innermost")
-            inside = Binary(BOOL, span, "<=", MapGet(UINT64, span, innermost, key[:2]), place)
+            inside = Binary(BOOL, span, "<=", MapGet(UINT64, span, innermost, key[:-1]), place)
             around = self._typed(self._part(_AROUND, span))
             is_one = Binary(BOOL, span, "!=", around, _number(0, span))
-            out = If(span, is_one, (MapSet(span, innermost, key[:2], around),), (Delete(span, innermost, key[:2]),))
+            out = If(span, is_one, (MapSet(span, innermost, key[:-1], around),), (Delete(span, innermost, key[:-1]),))
             steps.append(If(span, inside, (out,), ()))
         if calls.memory:
             read: Expr = Find(BOOL, span, calls.memory, key, self._memory)

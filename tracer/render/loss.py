@@ -84,7 +84,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
         ),
         (
             loss.left,
-            "{} left out: it did not return, as an exception, longjmp() or the end of the thread ended it"
+            "{} left out: no return, as an exception, a panic, longjmp() or the end of the thread ended it"
             + (", or it was nested deeper than the 64 returns that the kernel follows in a thread" if returns else "")
             + (", or its end was among the lost events" if loss.events else ""),
             "call",

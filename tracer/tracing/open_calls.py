@@ -52,10 +52,10 @@ class OpenCalls:
             loss.left += self._number(calls.left)
             memory = self._maps.snapshot(calls.memory).items if calls.memory else {}
             for key, note in self._maps.snapshot(calls.open).items.items():
-                thread, function, place = key
+                thread, *_, function, place = key
                 assert isinstance(thread, int) and isinstance(function, int) and isinstance(place, int)
                 assert isinstance(note, tuple) and isinstance(note[0], int)
-                if not threads.are_in(thread, place, note[0]):
+                if not threads.are_in(thread, None if calls.goroutine else place, note[0]):
                     loss.left += 1
                     continue
                 values = (*note[len(note) - calls.noted :], *_tuple(memory.get(key)))
@@ -101,12 +101,14 @@ class _Threads:
         self._known: dict[int, tuple[Sequence[Mapping], int]] = {}
         """What each has mapped, and its stack pointer where it waits in the kernel, else 0."""
 
-    def are_in(self, thread: int, place: int, began: int) -> bool:
-        """Whether a thread may still be in the call whose return address lies there."""
+    def are_in(self, thread: int, place: int | None, began: int) -> bool:
+        """Whether a thread, or (None) a process of Go, may still be in the call whose return address lies there."""
         facts = facts_of(thread)
         # One that began later, by more than the tick in which that is told, has only the number of ours.
         if facts is None or facts.state in ENDED or facts.process.started * self._tick > began + self._tick:
             return False
+        if place is None:
+            return True
         if thread not in self._known:
             self._known[thread] = _mapped(thread)
         mapped, pointer = self._known[thread]

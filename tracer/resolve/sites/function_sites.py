@@ -113,9 +113,9 @@ def _of_functions(
         pairs = zip(functions, starts, strict=True)
         functions = tuple(each for each, start in pairs if not isinstance(start, ElfError))
     sites = _entries(binary, functions, [start for start in starts if not isinstance(start, ElfError)])
-    if KINDS[point.kind].pairs:
-        return _calls(binary, sites, functions, left_out)
-    return _behind_stack_checks(binary, functions, sites) if binary.unwinding.go else sites
+    if binary.unwinding.go:
+        sites = _behind_stack_checks(binary, functions, sites)
+    return _calls(binary, sites, functions, left_out) if KINDS[point.kind].pairs else sites
 
 
 def _calls(
