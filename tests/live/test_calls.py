@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.call_trees import compared
 from tests.harness.cli import Done, tracer
 from tests.live.answers import maps
 from tests.live.conftest import need
 from tests.live.ftrace import compiled_c
-from tests.targets.build import build_go
+from tests.targets.build import build, build_go
 
 pytestmark = pytest.mark.live
 
@@ -258,6 +259,12 @@ int main(void)
     return 0;
 }
 """
+
+
+def test_random_trees_of_calls_are_told_as_they_were(backend: str, tmp_path: Path, clean: None) -> None:
+    """A sample: `scripts/attack/call_trees` does as many as it is told."""
+    found = compared(build("call-trees"), backend, 1, 100, tmp_path / "said")
+    assert found.wrong == () and found.returned > 3000 and found.left > 100
 
 
 def test_a_tail_call_ends_with_the_call_that_it_leads_to(backend: str, tmp_path: Path, clean: None) -> None:

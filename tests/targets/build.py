@@ -99,6 +99,7 @@ RECIPES: dict[str, Recipe] = {
     "variables-O0": Recipe(("variables.c",), ("-O0", "-g")),
     "variables-O2": Recipe(("variables.c",)),
     "carts": Recipe(("carts.cc",), compiler="g++"),
+    "call-trees": Recipe(("call_trees.cc",), ("-O1", "-g", "-pthread"), compiler="g++"),
 }
 
 
