@@ -104,6 +104,10 @@ def plan(
 
     lowered = lower(typed, target.follow, _are_shared(target, len(places)))
     found = [*left_out, *typed.warnings, *check_arguments(lowered)]
+    if any([site.nests and site.is_at_return for site in places]):
+        from tracer.plan.single_starts import single_starts
+
+        found += single_starts(typed)
     errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
     if errors:
         raise ProgramError(tree.source, errors)

@@ -198,6 +198,19 @@ def test_a_call_under_way_is_told_with_its_age_and_arguments(calls: Path, backen
     assert "left out" not in done.err
 
 
+def test_one_start_for_each_thread_is_warned_of_where_a_function_calls_itself(calls: Path) -> None:
+    idiom = (
+        f"uprobe:{calls}:NAME {{ @start[tid] = nsecs; }}"
+        f" uretprobe:{calls}:NAME /@start[tid]/ {{ @ = max(nsecs - @start[tid]); delete(@start, tid); }}"
+    )
+    told = (
+        "warning: @start[tid] keeps one call of each thread, but even calls itself: of calls inside each other only the"
+        " innermost is timed right; call:FILE:even { … duration … } times each\n"
+    )
+    assert tracer("check", "-e", idiom.replace("NAME", "even")).err.count(told) == 1
+    assert "keeps one call" not in tracer("check", "-e", idiom.replace("NAME", "inner")).err
+
+
 BUSY = r"""
 #include <pthread.h>
 #include <unistd.h>

@@ -328,6 +328,7 @@ def _returns(
             continue
         if plan.danger is not None:
             unsafe.append((each.name, plan.danger))
+        nests = plan.nests or (len(functions) <= _FEW and recurs(each) is True)
         for address, tail in (*((address, TailPlace.NONE) for address in plan.addresses), *plan.tails):
             sites.append(
                 FileSite(
@@ -340,7 +341,7 @@ def _returns(
                     function=binary.function_text(each.name if text is None else text),
                     args=(),
                     point=0,
-                    nests=plan.nests,
+                    nests=nests,
                     tail=tail and tail | each.address << 8,
                 )
             )
