@@ -190,6 +190,42 @@ def test_memory_is_read_as_the_call_begins_and_after_it_where_that_is_asked(call
     assert "str() is not available with ftrace" in traced(calls, "ftrace", after).err
 
 
+GUARDED = r"""
+struct pair { long number; const char *text; };
+__attribute__((noinline, noclone)) int maybe(struct pair *p, const char *name)
+{
+    __asm__ volatile("" : "+r"(p), "+r"(name) : : "memory");
+    return p ? 1 : 0;
+}
+int main(void)
+{
+    struct pair pair = {5, "five"};
+    for (int i = 0; i < 6; i++) maybe(i % 2 ? &pair : 0, i % 3 ? "name" : (char *)8);
+    return 0;
+}
+"""
+
+
+def test_memory_is_read_only_where_the_clause_asks_for_it(backend: str, tmp_path: Path, clean: None) -> None:
+    """As far as the arguments tell; elsewhere the call is left out, and counted."""
+    path = compiled_c(tmp_path / "guarded", GUARDED, "-O1", "-g")
+
+    def said(clause: str) -> tuple[object, bool]:
+        done = traced(path, backend, f"call:{path}:maybe {clause}")
+        return maps(done), "could not be read" in done.err
+
+    five = {"5,five": 3}
+    assert said("{ if (args.p != 0) { @[args.p->number, str(args.p->text)] = count(); } else { @n = count(); } }") == (
+        {"@": five, "@n": 3}, False,
+    )  # fmt: skip
+    assert said("/args.p && retval/ { @[args.p->number, str(args.p->text)] = count(); }") == ({"@": five}, False)
+    early = "if (!args.p) { @n = count(); return; } @[args.p->number, str(args.p->text)] = count();"
+    assert said(f"{{ {early} }}") == ({"@": five, "@n": 3}, False)
+    assert said("{ @[arg0 && args.p->number == 4 + retval] = count(); }") == ({"@": {"true": 3, "false": 3}}, False)
+    assert said("{ @[arg0 ? args.p->number + retval : -1] = count(); }") == ({"@": {"6": 3, "-1": 3}}, False)
+    assert said("{ @[str(args.name)] = count(); }") == ({"@": {"name": 4}}, True)
+
+
 def test_a_call_under_way_is_told_with_its_age_and_arguments(calls: Path, backend: str, clean: None) -> None:
     text = f"call:{calls}:waits {{ @[str(args.why), args.times] = count(); }}"
     done = tracer("--backend", backend, "-d", "1", "-c", f"{calls} wait", "-e", text)
