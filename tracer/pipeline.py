@@ -172,6 +172,10 @@ def plan(
     shared = _are_shared(target, len(places)) if more is None else more.plan.shared
     lowered = lower(typed, target.follow, shared, sites if awaits else None)
     found = [*left_out, *typed.warnings, *check_arguments(lowered)]
+    if any([site.nests and site.is_at_return for site in places]):
+        from tracer.plan.single_starts import single_starts
+
+        found += single_starts(typed)
     errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
     if errors:
         raise ProgramError(tree.source, errors)

@@ -86,6 +86,8 @@ QUESTIONS = (
     Question("span", _SINCE.removesuffix(";"), _SINCE, each_timed),
 )
 
+_CALLS = {"idiom": "the time between @start[tid] = nsecs and the return", "call": "call: { @ = hist(duration) }"}
+
 
 def hit(setting: Setting) -> list[Work]:
     """The floors and the standard questions, each of a million hits or so of one site."""
@@ -103,7 +105,28 @@ def hit(setting: Setting) -> list[Work]:
             "hit", Row("program", "a hit: an empty BPF program, uprobe_multi", "ns"), partial(_floor, setting, "multi")
         ),
         *(_of(setting, question) for question in QUESTIONS),
+        *(_of_calls(setting, key, title) for key, title in _CALLS.items()),
     ]
+
+
+def _of_calls(setting: Setting, key: str, title: str) -> Work:
+    """Durations of calls, each with two hits."""
+    row = Row(key, f"two hits: {title}", "ns", floor="program")
+    return by_all(setting, "hit", [row], partial(ask_calls, setting, key))
+
+
+def ask_calls(setting: Setting, key: str, one: Speaker) -> Reading:
+    """One run of one way to time calls. bpftrace knows one alone."""
+    subjects = setting.subjects
+    idiom = (
+        f"{subjects.function} {{ @start[tid] = nsecs; }}"
+        f" {subjects.function.replace('uprobe', 'uretprobe')} /@start[tid]/"
+        " { @ = hist(nsecs - @start[tid]); delete(@start, tid); }"
+    )
+    call = f"{subjects.function.replace('uprobe', 'call')} {{ @ = hist(duration); }}"
+    ran = traced(setting, one, call if key == "call" and one.is_tracer else idiom, subjects.command("ft", setting.hits))
+    cost = spent(setting)
+    return Reading({key: cost.ns}, each_timed(ran.out, cost.hits))
 
 
 def _of(setting: Setting, question: Question) -> Work:

@@ -50,7 +50,7 @@ def test_every_contestant_that_is_here_has_a_figure_or_a_reason_and_tracer_answe
     assert all(has_figure(rows[key], "floor") for key in ("untraced", "filtered", "program-perf", "program"))
     asked = [row for row in rows.values() if set(TRACERS) & set(row["contestants"])]
     assert {row["key"] for row in asked} == {
-        *("empty", "count", "hist", "key", "string", "string-cold", "member", "span"),
+        *("empty", "count", "hist", "key", "string", "string-cold", "member", "span", "idiom", "call"),
         *("printf", "printf-there", "printf-silent", "printf-whole"),
         *("flood-sums", "flood-sums-whole", "flood-lines", "flood-lines-whole"),
         *("sites-1", "sites-10", "sites-100"),

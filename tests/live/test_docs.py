@@ -153,7 +153,7 @@ def test_the_commands_are_found() -> None:
 
 
 SPANS = re.findall(
-    r"`((?:config = \{[^}]*\} )?(?:uprobe|uretprobe|usdt):[^`]*\{[^`…]*\})`", (ROOT / "docs/peers.md").read_text()
+    r"`((?:config = \{[^}]*\} )?(?:uprobe|uretprobe|usdt|call):[^`]*\{[^`…]*\})`", (ROOT / "docs/peers.md").read_text()
 )
 LINES = [line.replace("\\|", "|") for line in SPANS if "FILE" not in line]
 

@@ -204,12 +204,13 @@ class FileSite(Site):
     semaphore. `red_zone`: a five-byte nop in a function that may keep data below the stack pointer; Linux from 6.18 on
     makes such a nop a call, which writes there (`kernel.trials.red_zone`). `nop10`: a one-byte nop with a ten-byte one
     behind it, where newer kernels probe faster (`kernel.trials.nop10`). `nests`: the function of a return probe may be
-    called again before it has returned. `tail`: of a function that ends in tail calls, what stands at the place: see
-    `TailPlace`. `raised`: the file offset of a semaphore that is not `semaphore`, since the kernel would raise it in
-    the wrong memory: tracer does it itself. `copy`: of an inlined copy of the function, which number its entry has in
-    the debug information. `source_file` and `source_line` are the place in source text, "" and 0 where nobody has asked
-    or nothing tells. `word`: the bytes of an address of the programs that run the file. `ends`: of a call, which is
-    entered here, the places where it ends: the `kind`, `address` and `offset` of each.
+    called again before it has returned; at a `ret`: it is known to be. `tail`: of a function that ends in tail calls,
+    what stands at the place: see `TailPlace`. `raised`: the file offset of a semaphore that is not `semaphore`, since
+    the kernel would raise it in the wrong memory: tracer does it itself. `copy`: of an inlined copy of the function,
+    which number its entry has in the debug information. `source_file` and `source_line` are the place in source text,
+    "" and 0 where nobody has asked or nothing tells. `word`: the bytes of an address of the programs that run the file.
+    `ends`: of a call, which is entered here, the places where it ends: the `kind`, `address` and `offset` of each;
+    `goroutine`: of a function of Go, whose stack moves from thread to thread and in memory.
     """
 
     path: str
@@ -228,6 +229,7 @@ class FileSite(Site):
     source_line: int = 0
     word: int = 8
     ends: tuple[tuple[str, int, int], ...] = ()
+    goroutine: bool = False
 
     in_file = True
 

@@ -5,9 +5,11 @@ second finds the note, deletes it, and does what the user wrote. They are ordina
 same.
 
 A note is found by the thread, the function, and the place of the return address on the stack, which is the stack
-pointer at the entry and at a `ret`; a return probe sees it 8 bytes higher. No two calls under way share one, at any
-depth and on any stack: of a signal handler, a fiber, a child of vfork(). A call that an exception or longjmp() leaves
-has no end. Its note stays until another call takes its place, which shows that it has gone, or until the end.
+pointer at the entry and at a `ret`; a return probe sees it 8 bytes higher. Of Go it is the goroutine in place of the
+thread, and the distance to the end of its stack: both stay as they are when it goes on elsewhere. No two calls under
+way share a note, at any depth and on any stack: of a signal handler, a fiber, a child of vfork(). A call that an
+exception or longjmp() leaves has no end. Its note stays until another call takes its place, which shows that it has
+gone, or until the end.
 
 `depth` asks for the calls of a function that lie around it: each note has the place of the one around it, and another
 map that of the innermost. Notes at or below a new call on the stack are of calls that were left, and are passed over.
@@ -15,20 +17,15 @@ map that of the innermost. Notes at or below a new call on the stack are of call
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from tracer.dataclass import replace
-from tracer.errors import NOWHERE, Diagnostic, ProgramError, Span
+from tracer.errors import Diagnostic, ProgramError, Span
 from tracer.kinds.site import POPPED, STACK_POINTER, TAIL_OF, FileSite, in_files
-from tracer.lang.builtins.registry import built_in_of
 from tracer.lang.typed import (
     Arg,
     Binary,
-    BoolLit,
     Builtin,
     Call,
     Calls,
-    Cast,
     Clause,
     Delete,
     Expr,
@@ -41,41 +38,25 @@ from tracer.lang.typed import (
     MapDecl,
     MapGet,
     MapSet,
-    Pack,
-    Part,
     Program,
     Return,
-    Retval,
     Stmt,
-    Str,
     StrLit,
-    Ternary,
     TupleExpr,
     TupleItem,
     Unary,
     Var,
     VarSet,
     While,
-    Within,
 )
-from tracer.lang.types import BOOL, UINT64, IntType, TupleType, Type
-from tracer.lang.types.operations import Operation
-from tracer.lang.walk import below, walk, walk_clause
+from tracer.lang.types import BOOL, UINT64, StringType, Type
+from tracer.plan.call_reads import AROUND, DEPTH, Reads, word
 
-MOST_CALLS = 1 << 16
+MOST_CALLS = 1 << 14
 """Calls under way, of a clause."""
 
-_BEGAN, _AROUND, _DEPTH = range(3)
-"""The first parts of a note; the last two are there where the clause asks for `depth`."""
-
-_PURE = (
-    IntLit, BoolLit, StrLit, Arg, Unary, Binary, Ternary, Cast, Part, Within, Pack, TupleExpr, TupleItem, Load, Str,
-)  # fmt: skip
-"""What can be computed from the arguments alone, as the call begins; and functions that are an operation of these."""
-
-_REMEDY = "name the argument itself, as in str(arg0), or read it when the call ends: after(…)"
-
-_Node = TypeVar("_Node", Expr, Stmt)
+_STACK_END = 8
+"""Where a goroutine says where its stack ends (runtime.g, stack.hi)."""
 
 
 def with_calls(program: Program) -> Program:
@@ -107,26 +88,25 @@ class _Split:
     def __init__(self, clause: Clause, fresh: int, faults: list[Diagnostic]) -> None:
         self._clause, self._fresh, self._faults = clause, fresh, faults
         self._span = clause.span
-        self._deep = any(isinstance(node, Builtin) and node.name == "depth" for node in walk_clause(clause))
-        self._noted: list[Expr] = []
-        self._read: list[Expr] = []
-        self._record, self._memory = len(clause.slots), len(clause.slots) + 1
+        kinds = {site.goroutine for site in in_files(clause.sites)}
+        self._goroutine = kinds == {True}
+        if len(kinds) > 1:
+            what = "calls of Go and of other languages are told apart in different ways"
+            faults.append(Diagnostic(what, clause.spans[0], "write a clause for each"))
+        self._reads = Reads(clause, faults)
         functions: dict[tuple[object, str], int] = {}
         self._numbers = [
             functions.setdefault((site.place, site.function), len(functions)) for site in in_files(clause.sites)
         ]
         self._functions = tuple(function for _, function in functions)
-        # What the user wrote is looked at first: it says what is to be noted.
-        self._condition = None if clause.predicate is None else self._at_end(clause.predicate, False)
-        self._body = tuple([self._at_end(statement, False) for statement in clause.body])
 
     def clauses(self) -> tuple[Clause, Clause]:
         clause = self._clause
         begin = replace(
-            clause, predicate=None, body=self._beginning(), slots=(UINT64, UINT64, self._note_type),
+            clause, predicate=None, body=self._beginning(), slots=(UINT64, UINT64, self._reads.note_type),
             sites=self._entries(),
         )  # fmt: skip
-        slots = (*clause.slots, self._note_type, self._memory_type)
+        slots = (*clause.slots, self._reads.note_type, self._reads.memory_type, UINT64)
         end = replace(
             clause, id=self._fresh, predicate=None, body=self._ending(), slots=slots, sites=self._ends(),
             ends=clause.id,
@@ -134,80 +114,30 @@ class _Split:
         return begin, end
 
     def maps(self) -> list[MapDecl]:
-        known, three, two = self.calls(), (UINT64,) * 3, (UINT64,) * 2
+        known, key = self.calls(), (UINT64,) * (3 + self._goroutine)
 
         def inner(name: str, key: tuple[Type, ...], value: Type) -> MapDecl:
             return MapDecl(name, key, "scalar", value, self._span, (), MOST_CALLS, inner=True)
 
-        found = [inner(known.open, three, self._note_type)]
+        found = [inner(known.open, key, self._reads.note_type)]
         found += [inner(name, (), UINT64) for name in (known.unseen, known.left)]
         if known.memory:
-            found.append(inner(known.memory, three, self._memory_type))
-        if self._deep:
-            found.append(inner(self._name("innermost"), two, UINT64))
+            found.append(inner(known.memory, key, self._reads.memory_type))
+        if self._reads.deep:
+            found.append(inner(self._name("innermost"), key[:-1], UINT64))
         return found
 
     def calls(self) -> Calls:
         """What is kept of them."""
-        read = tuple([(each.span, each.type) for each in (*self._noted, *self._read)])
+        read = tuple([(each.span, each.type) for each in (*self._reads.noted, *self._reads.read)])
+        memory = self._name("memory") if self._reads.read else ""
         return Calls(
-            self._name("open"), self._name("memory") if self._read else "", self._name("unseen"), self._name("left"),
-            self._functions, read, len(self._noted),
+            self._name("open"), memory, self._name("unseen"), self._name("left"),
+            self._functions, read, len(self._reads.noted), self._goroutine,
         )  # fmt: skip
 
     def _name(self, what: str) -> str:
         return f"@ {what} calls of clause {self._clause.id}"
-
-    @property
-    def _first(self) -> int:
-        """The place of the first argument in a note."""
-        return _DEPTH + 1 if self._deep else _BEGAN + 1
-
-    @property
-    def _note_type(self) -> TupleType:
-        return TupleType((*(UINT64,) * self._first, *(each.type for each in self._noted)))
-
-    @property
-    def _memory_type(self) -> TupleType:
-        return TupleType(tuple(each.type for each in self._read) or (UINT64,))
-
-    # --- what the user wrote ---
-
-    def _at_end(self, node: _Node, after: bool) -> _Node:
-        """The same as it is at the end of the call. `after`: memory is to be read there."""
-        found: Expr | None = None
-        match node:
-            case Call(name="after", args=(inside,)):
-                found = self._at_end(inside, True)
-            case Arg() | Cast(type=IntType(), operand=Arg()):
-                found = self._item(self._record, self._first + _number_in(self._noted, node), node)
-            case Builtin(name="duration"):
-                found = _word("-", Builtin(UINT64, node.span, "nsecs"), self._part(_BEGAN, node.span))
-            case Builtin(name="depth"):
-                found = self._part(_DEPTH, node.span)
-            case Expr() if not after and _reads_memory(node):
-                if all(map(_is_pure, walk(node))):
-                    found = self._item(self._memory, _number_in(self._read, node), node)
-                elif _is_read(node) and not any(isinstance(each, Retval) for each in walk(node)):
-                    what = "what memory holds is read when the call begins, and this address is known only when it ends"
-                    self._faults.append(Diagnostic(what, node.span, _REMEDY))
-        if found is not None:
-            return found  # type: ignore[return-value]
-        return below(node, lambda each: self._at_end(each, after))
-
-    def _item(self, slot: int, place: int, node: Expr) -> Expr:
-        # The tuple's type is known once all has been looked at: `_ending` puts it in.
-        return TupleItem(node.type, node.span, Var(UINT64, node.span, slot, "$call"), place)
-
-    def _part(self, place: int, span: Span) -> Expr:
-        return TupleItem(UINT64, span, Var(UINT64, span, self._record, "$call"), place)
-
-    def _typed(self, node: _Node) -> _Node:
-        """With the types of what was noted."""
-        types = {self._record: self._note_type, self._memory: self._memory_type}
-        if isinstance(node, Var) and node.slot in types:
-            return replace(node, type=types[node.slot])
-        return below(node, self._typed)
 
     # --- the two clauses ---
 
@@ -224,97 +154,80 @@ class _Split:
         return tuple(found)
 
     def _key(self, place: Expr) -> tuple[Expr, ...]:
-        return Builtin(UINT64, self._span, "tid"), Arg(UINT64, self._span, TAIL_OF), place
+        thread, process = (Builtin(UINT64, self._span, name) for name in ("tid", "pid"))
+        whose = (process, self._own_goroutine()) if self._goroutine else (thread,)
+        return *whose, Arg(UINT64, self._span, TAIL_OF), place
+
+    def _place(self, pointer: Expr) -> Expr:
+        """The place of a return address on a stack, of which one of Go keeps the distance to its end as it moves."""
+        if not self._goroutine:
+            return pointer
+        end = word("+", self._own_goroutine(), _number(_STACK_END, self._span))
+        return word("-", pointer, Load(UINT64, self._span, end))
+
+    def _own_goroutine(self) -> Expr:
+        return Call(UINT64, self._span, "reg", (StrLit(StringType(4), self._span, b"r14"),))
 
     def _beginning(self) -> tuple[Stmt, ...]:
         span, calls = self._span, self.calls()
-        here: Expr = Arg(UINT64, span, STACK_POINTER)
+        here = self._place(Arg(UINT64, span, STACK_POINTER))
         key = self._key(here)
         gone: tuple[Stmt, ...] = (MapAdd(span, calls.left, (), _number(1, span)),)
         if calls.memory:
             gone = (*gone, Delete(span, calls.memory, key))
         steps: list[Stmt] = [If(span, HasKey(BOOL, span, calls.open, key), gone, ())]
         parts: list[Expr] = [Builtin(UINT64, span, "nsecs")]
-        if self._deep:
+        if self._reads.deep:
             around, depth = Var(UINT64, span, 0, "$around"), Var(UINT64, span, 1, "$depth")
-            note = Var(self._note_type, span, 2, "$note")
+            note = Var(self._reads.note_type, span, 2, "$note")
             innermost, there = self._name("innermost"), Find(BOOL, span, calls.open, self._key(around), 2)
-            one_out = VarSet(span, 0, TupleItem(UINT64, span, note, _AROUND))
-            deeper = VarSet(span, 1, _word("+", TupleItem(UINT64, span, note, _DEPTH), _number(1, span)))
+            one_out = VarSet(span, 0, TupleItem(UINT64, span, note, AROUND))
+            deeper = VarSet(span, 1, word("+", TupleItem(UINT64, span, note, DEPTH), _number(1, span)))
             below_here = Binary(BOOL, span, "<=", around, here)
             is_one = Binary(BOOL, span, "!=", around, _number(0, span))
             steps += [
-                VarSet(span, 0, MapGet(UINT64, span, innermost, key[:2])),
+                VarSet(span, 0, MapGet(UINT64, span, innermost, key[:-1])),
                 While(
                     span, Binary(BOOL, span, "&&", is_one, below_here),
                     (If(span, there, (one_out,), (VarSet(span, 0, _number(0, span)),)),),
                 ),
                 VarSet(span, 1, _number(0, span)),
                 If(span, is_one, (If(span, there, (deeper,), ()),), ()),
-                MapSet(span, innermost, key[:2], here),
+                MapSet(span, innermost, key[:-1], here),
             ]  # fmt: skip
             parts += [around, depth]
-        steps.append(MapSet(span, calls.open, key, TupleExpr(self._note_type, span, (*parts, *self._noted))))
+        noted = TupleExpr(self._reads.note_type, span, (*parts, *self._reads.noted))
+        steps.append(MapSet(span, calls.open, key, noted))
         if calls.memory:
-            steps.append(MapSet(span, calls.memory, key, TupleExpr(self._memory_type, span, tuple(self._read))))
+            held = TupleExpr(self._reads.memory_type, span, tuple(self._reads.read))
+            steps.append(MapSet(span, calls.memory, key, held))
         return tuple(steps)
 
     def _ending(self) -> tuple[Stmt, ...]:
         span, calls = self._span, self.calls()
-        place = _word("-", Arg(UINT64, span, STACK_POINTER), Arg(UINT64, span, POPPED))
+        place = self._place(word("-", Arg(UINT64, span, STACK_POINTER), Arg(UINT64, span, POPPED)))
         key = self._key(place)
         unseen = (MapAdd(span, calls.unseen, (), _number(1, span)), Return(span))
-        there: Expr = Find(BOOL, span, calls.open, key, self._record)
-        steps: list[Stmt] = [If(span, Unary(BOOL, span, "!", there), unseen, ()), Delete(span, calls.open, key)]
-        if self._deep:
+        there: Expr = Find(BOOL, span, calls.open, key, self._reads.record)
+        steps: list[Stmt] = [
+            VarSet(span, self._reads.ended, Builtin(UINT64, span, "nsecs")),
+            If(span, Unary(BOOL, span, "!", there), unseen, ()), Delete(span, calls.open, key),
+        ]  # fmt: skip
+        if self._reads.deep:
             innermost = self._name("innermost")
-            inside = Binary(BOOL, span, "<=", MapGet(UINT64, span, innermost, key[:2]), place)
-            around = self._typed(self._part(_AROUND, span))
+            inside = Binary(BOOL, span, "<=", MapGet(UINT64, span, innermost, key[:-1]), place)
+            around = self._reads.typed(self._reads.part(AROUND, span))
             is_one = Binary(BOOL, span, "!=", around, _number(0, span))
-            out = If(span, is_one, (MapSet(span, innermost, key[:2], around),), (Delete(span, innermost, key[:2]),))
+            out = If(span, is_one, (MapSet(span, innermost, key[:-1], around),), (Delete(span, innermost, key[:-1]),))
             steps.append(If(span, inside, (out,), ()))
         if calls.memory:
-            read: Expr = Find(BOOL, span, calls.memory, key, self._memory)
+            read: Expr = Find(BOOL, span, calls.memory, key, self._reads.memory)
             # What could not be read was counted as the call began.
             steps += [If(span, Unary(BOOL, span, "!", read), (Return(span),), ()), Delete(span, calls.memory, key)]
-        body = tuple([self._typed(each) for each in self._body])
-        if self._condition is not None:
-            body = (If(self._condition.span, self._typed(self._condition), body, ()),)
+        body, condition = self._reads.body, self._reads.condition
+        if condition is not None:
+            body = (If(condition.span, condition, body, ()),)
         return (*steps, *body)
-
-
-def _is_read(node: Expr | Stmt) -> bool:
-    """Whether it reads memory itself."""
-    return isinstance(node, Load | Str) or (isinstance(node, Call) and node.name == "buf")
-
-
-def _reads_memory(node: Expr | Stmt) -> bool:
-    return any(map(_is_read, walk(node)))
-
-
-def _is_pure(node: Expr | Stmt) -> bool:
-    """Whether it can be computed from the arguments alone."""
-    if isinstance(node, Call):
-        return _is_read(node) or isinstance(built_in_of(node).lower, Operation)
-    return isinstance(node, _PURE)
-
-
-def _number_in(values: list[Expr], node: Expr) -> int:
-    """The number of an expression among some, at whose end it is put where it is new."""
-    bare = _bare(node)
-    number = next((at for at, each in enumerate(values) if _bare(each) == bare), len(values))
-    if number == len(values):
-        values.append(node)
-    return number
-
-
-def _bare(node: Expr) -> Expr:
-    """The same wherever it stands in the text."""
-    return replace(below(node, _bare), span=NOWHERE)
-
-
-def _word(op: str, left: Expr, right: Expr) -> Expr:
-    return Binary(UINT64, left.span, op, left, right)
 
 
 def _number(value: int, span: Span) -> Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.errors import counted
+from tracer.kinds.site import in_files
 from tracer.lang.typed import LOCAL_LOOP_LIMIT, LOOP_LIMIT, Within
 from tracer.lang.walk import walk
 
@@ -19,6 +20,8 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
     """Lines for stderr, without an end of line; none where nothing was lost."""
     config = program.config
     missed = _missed(program) if loss.unreadable else ""
+    ends = (site for clause in program.clauses if clause.ends is not None for site in in_files(clause.sites))
+    returns = bool(loss.left) and any(site.is_return_probe for site in ends)
     causes = (
         (
             loss.events,
@@ -75,13 +78,15 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
         ),
         (
             loss.unseen,
-            "{} left out: the call ended, but its beginning was not seen, as it came before the trace, before a fork(),"
-            " or was lost",
+            "{} left out: its end was seen, but not its beginning: the probe there was not attached yet, or no more,"
+            " or the process forked in the call",
             "call",
         ),
         (
             loss.left,
-            "{} left out: an exception, longjmp() or the end of the thread ended it, so it did not return",
+            "{} left out: no return, as an exception, a panic, longjmp() or the end of the thread ended it"
+            + (", or it was nested deeper than the 64 returns that the kernel follows in a thread" if returns else "")
+            + (", or its end was among the lost events" if loss.events else ""),
             "call",
         ),
         (loss.divisions, "{} by zero: 1 is used as the result", "division"),

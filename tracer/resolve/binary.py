@@ -192,6 +192,11 @@ class Binary:
     def _go(self) -> bool:
         return self.unwinding.go
 
+    @property
+    def keeps_goroutine(self) -> bool:
+        """Whether a register of functions of Go holds what describes their goroutine."""
+        return self._go and self._go_registers
+
     @cached_property
     def _plain_args(self) -> tuple[ArgSpec, ...]:
         return self.arch.function_args()

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tracer.overhead.guard import Guard
     from tracer.plan.model import Plan
     from tracer.render.notices import Consumer
-    from tracer.results.events import OpenCall
     from tracer.results.values import MapSnapshot, MapStore
+    from tracer.tracing.open_calls import OpenCalls
 
 _SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.1, 1.0
 _CATCH_UP = 10  # periods; an interval that fell further behind than this leaves out the earlier ones
@@ -141,6 +141,7 @@ class _Trace:
         self.end: list[_Entry] = []
         self.timers: list[_Timer] = []
         self.started = 0
+        self.calls: OpenCalls | None = None
         seconds = controls.duration_s
         self.duration_ns = None if seconds is None else round(seconds * 1e9)
 
@@ -169,6 +170,10 @@ class _Trace:
         self.runtime = Runtime(self.maps, self.handle, self.loss, start_ns=self.runtime.start_ns)
         self.end = self._user(lambda clause: clause.kind.last)
         self.timers = [_Timer(entry) for entry in self._user(lambda clause: clause.period_ns > 0)]
+        if self.plan.program.calls and self.attached:
+            from tracer.tracing.open_calls import OpenCalls  # most programs have none
+
+            self.calls = OpenCalls(self.plan.program, self.maps)
         self.consumer.attached(probe_count(self.plan, self.session.left_out))
         if self.code is None and not self.controls.stop:
             on_attached(attached)
@@ -181,6 +186,8 @@ class _Trace:
                 self.watched.start()
             self.loop()
             self.controls.before_detach()
+        if self.calls is not None:
+            self.calls.detach()
         self.session.detach()
         self.controls.detached = True
         if self.code is None:
@@ -190,15 +197,8 @@ class _Trace:
         self.ending = True
         self.run_handler(self.end, self._last_maps())
         loss = self.session.loss() + self.loss
-        return Outcome(self.code or 0, loss, self.session.hits(), attached, self.told, self.open_calls(loss))
-
-    def open_calls(self, loss: Loss) -> Sequence[OpenCall]:
-        """The calls under way; `loss` gets those that are in none and had no end."""
-        if not self.plan.program.calls or not self.attached:
-            return ()
-        from tracer.tracing.open_calls import ended
-
-        return ended(self.plan.program, self.maps.snapshot, loss)
+        under_way = self.calls.under_way(loss) if self.calls is not None else ()
+        return Outcome(self.code or 0, loss, self.session.hits(), attached, self.told, under_way)
 
     def begin(self) -> None:
         """Runs BEGIN before anything is attached: what it puts into maps is there at the first hit. What it shows waits

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from tracer.errors import TracerError, counted, printable
-from tracer.host.maps import mappings
-from tracer.host.stat import facts_of
+from tracer.host.maps import Mapping, mappings
+from tracer.host.stat import ENDED, facts_of
 from tracer.lang.typed import Calls, Program
 from tracer.lang.types import BoolType, IntType, PointerType, Type
 from tracer.render.notices import Said
 from tracer.results.events import Loss, OpenCall
-from tracer.results.values import MapSnapshot
+from tracer.results.values import MapStore
 
 _MOST = 8
 """Calls that are told of."""
@@ -26,37 +26,50 @@ _LONGEST = 60
 """Characters of an expression, and of a string."""
 
 
-class OpenCalls(Said):
+class CallsTold(Said):
     """The calls that were under way at the end."""
 
 
-def ended(program: Program, snapshot: Callable[[str], MapSnapshot], loss: Loss) -> list[OpenCall]:
-    """The calls under way, the oldest first; `loss` gets the others."""
-    now, threads = time.clock_gettime_ns(time.CLOCK_BOOTTIME), _Threads()
-    found: list[OpenCall] = []
-    for calls in program.calls:
-        loss.unseen += _number(snapshot(calls.unseen))
-        loss.left += _number(snapshot(calls.left))
-        memory = snapshot(calls.memory).items if calls.memory else {}
-        for key, note in snapshot(calls.open).items.items():
-            thread, function, place = key
-            assert isinstance(thread, int) and isinstance(function, int) and isinstance(place, int)
-            assert isinstance(note, tuple) and isinstance(note[0], int)
-            if not threads.are_in(thread, place, note[0]):
-                loss.left += 1
-                continue
-            values = (*note[len(note) - calls.noted :], *_tuple(memory.get(key)))
-            found.append(OpenCall(calls.functions[function], thread, now - note[0], _shown(program, calls, values)))
-    return sorted(found, key=lambda each: -each.age_ns)
+class OpenCalls:
+    """The calls of a trace, from when everything is attached."""
+
+    def __init__(self, program: Program, maps: MapStore) -> None:
+        self._program, self._maps = program, maps
+        self._detached = 0
+        # Ends are attached before beginnings: what ended in between began before the trace.
+        self._before = {calls.unseen: self._number(calls.unseen) for calls in program.calls}
+
+    def detach(self) -> None:
+        """Called before that is done."""
+        self._detached = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+    def under_way(self, loss: Loss) -> list[OpenCall]:
+        """Those that were under way at the end, the oldest first; `loss` gets the others that had no end."""
+        threads = _Threads()
+        found: list[OpenCall] = []
+        for calls in self._program.calls:
+            loss.unseen += self._number(calls.unseen) - self._before[calls.unseen]
+            loss.left += self._number(calls.left)
+            memory = self._maps.snapshot(calls.memory).items if calls.memory else {}
+            for key, note in self._maps.snapshot(calls.open).items.items():
+                thread, *_, function, place = key
+                assert isinstance(thread, int) and isinstance(function, int) and isinstance(place, int)
+                assert isinstance(note, tuple) and isinstance(note[0], int)
+                if not threads.are_in(thread, None if calls.goroutine else place, note[0]):
+                    loss.left += 1
+                    continue
+                values = (*note[len(note) - calls.noted :], *_tuple(memory.get(key)))
+                age = max(self._detached - note[0], 0)
+                found.append(OpenCall(calls.functions[function], thread, age, _shown(self._program, calls, values)))
+        return sorted(found, key=lambda each: -each.age_ns)
+
+    def _number(self, counter: str) -> int:
+        value = self._maps.snapshot(counter).items.get((), 0)
+        return value if isinstance(value, int) else 0
 
 
 def _tuple(value: object) -> tuple[object, ...]:
     return value if isinstance(value, tuple) else ()
-
-
-def _number(counter: MapSnapshot) -> int:
-    value = counter.items.get((), 0)
-    return value if isinstance(value, int) else 0
 
 
 def _shown(program: Program, calls: Calls, values: tuple[object, ...]) -> tuple[str, ...]:
@@ -85,36 +98,44 @@ class _Threads:
 
     def __init__(self) -> None:
         self._tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-        self._stacks: dict[int, tuple[int, int] | None] = {}
-        """Of those that wait, where their stack begins and its pointer."""
+        self._known: dict[int, tuple[Sequence[Mapping], int]] = {}
+        """What each has mapped, and its stack pointer where it waits in the kernel, else 0."""
 
-    def are_in(self, thread: int, place: int, began: int) -> bool:
-        """Whether a thread may still be in the call whose return address lies there."""
+    def are_in(self, thread: int, place: int | None, began: int) -> bool:
+        """Whether a thread, or (None) a process of Go, may still be in the call whose return address lies there."""
         facts = facts_of(thread)
         # One that began later, by more than the tick in which that is told, has only the number of ours.
-        if facts is None or facts.state in ("Z", "X") or facts.process.started * self._tick > began + self._tick:
+        if facts is None or facts.state in ENDED or facts.process.started * self._tick > began + self._tick:
             return False
-        if thread not in self._stacks:
-            self._stacks[thread] = _stack(thread)
-        stack = self._stacks[thread]
-        return stack is None or not stack[0] <= place < stack[1]
+        if place is None:
+            return True
+        if thread not in self._known:
+            self._known[thread] = _mapped(thread)
+        mapped, pointer = self._known[thread]
+        stack = next((each for each in mapped if each.start <= place < each.end), None)
+        if stack is None:
+            return not mapped  # it has exec'ed since, or freed the stack
+        return not stack.start <= pointer < stack.end or pointer <= place
 
 
-def _stack(thread: int) -> tuple[int, int] | None:
-    with suppress(OSError, ValueError, TracerError):
-        with open(f"/proc/{thread}/syscall") as file:
-            pointer = int(file.read().split()[-2], 16)
-        return next(((each.start, pointer) for each in mappings(thread) if each.start <= pointer < each.end), None)
-    return None
+def _mapped(thread: int) -> tuple[Sequence[Mapping], int]:
+    pointer = 0
+    mapped: Sequence[Mapping] = ()
+    with suppress(OSError, ValueError, IndexError), open(f"/proc/{thread}/syscall") as file:
+        pointer = int(file.read().split()[-2], 16)  # else it is "running"
+    with suppress(OSError, TracerError):
+        mapped = mappings(thread)
+    return mapped, pointer
 
 
-def told(calls: Sequence[OpenCall]) -> OpenCalls:
+def told(calls: Sequence[OpenCall]) -> CallsTold:
     """The calls under way, in words."""
     words = [_told(each) for each in calls[:_MOST]]
     words += [f"{len(calls) - _MOST} more"] if len(calls) > _MOST else []
-    return OpenCalls(f"{counted(len(calls), 'call')} had not ended: {'; '.join(words)}")
+    return CallsTold(f"{counted(len(calls), 'call')} had not ended: {'; '.join(words)}")
 
 
 def _told(call: OpenCall) -> str:
     age = f"{call.age_ns / 1e9:.1f} s" if call.age_ns >= 100_000_000 else f"{call.age_ns / 1e6:.1f} ms"
-    return f"{printable(call.function)}({', '.join(call.arguments)}) in thread {call.thread}, begun {age} before"
+    which = f"{printable(call.function)}({', '.join(call.arguments)}) in thread {call.thread}"
+    return f"{which}, begun {age} before the end"

@@ -108,6 +108,11 @@ class ProbeEvent(uprobe_events.UprobeEvent):
         return any(site.is_return_probe for site in in_files([self.places[0].site]))
 
     @property
+    def ends(self) -> bool:
+        """Whether calls end there that a clause has seen begin."""
+        return any(run.clause.ends is not None for runs in self.branches for run in runs)
+
+    @property
     def wants_stack(self) -> bool:
         """Whether any of its clauses wants a user stack."""
         return any(isinstance(source, UserStack) for runs in self.branches for run in runs for source in run.sources)
@@ -263,7 +268,7 @@ def merged(events: Sequence[ProbeEvent], separate: bool = False) -> tuple[ProbeE
         first = event.places[0]
         types = tuple(fetch.type for fetch in first.fetches)
         points = event.points if separate else None
-        key: object = (event.group, types, event.filter, event.counts, hist.shape(event.hist), points)
+        key: object = (event.group, types, event.filter, event.counts, hist.shape(event.hist), points, event.ends)
         # One more fetch argument is needed for the number of the branch.
         if len(types) >= MOST_FETCHES:
             key = number

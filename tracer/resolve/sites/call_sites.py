@@ -6,6 +6,7 @@ an ordinary probe there sees calls at any depth. Else at a return probe (`safety
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from tracer.resolve.binary import Binary
     from tracer.resolve.elf.symbol_table import Function
 
+_REMEDY = "trace its beginning with uprobe, and its return with uretprobe"
+
+_NEAR = re.compile(rb"(?=[\xeb\x70-\x7f\xe0-\xe3](.))", re.S)
+_FAR = re.compile(rb"(?=(?:\xe9|\x0f[\x80-\x8f])(.{4}))", re.S)
+"""What jumps begin with, near and far, and the distance."""
+
 _FEW = 16
 """Functions of a pattern up to which the calls of each are followed, which takes some ms."""
 
@@ -35,11 +42,6 @@ def with_ends(
 
     Raises `TracerError` where it is one.
     """
-    if binary.unwinding.go:
-        raise binary.elf.error(
-            "calls of Go functions cannot be told apart: their stacks move, and their threads change",
-            "trace the entry with uprobe, and the return with uretprobe",
-        )
     if binary.elf.machine != EM_X86_64:
         raise binary.elf.error("calls can be paired on x86-64 alone", "trace the entry with uprobe")
     calls = Recursion(binary.code)
@@ -52,6 +54,14 @@ def with_ends(
     for entry, each in zip(entries, functions, strict=True):
         try:
             function_start(binary.code, each)
+            goroutine = binary.unwinding.go and "." in each.name
+            if goroutine and (each.name.endswith(".abi0") or not binary.keeps_goroutine):
+                raise binary.elf.error(f"{each.name} does not say which goroutine calls it", _REMEDY)
+            if entry.address == each.address and _begins_again(binary, each):
+                raise binary.elf.error(
+                    f"{each.name} jumps to its own beginning, where a call of it and a round of a loop look alike",
+                    _REMEDY,
+                )
             plan = plan_return(binary.code, binary.unwinding, each, binary.unsafe_returns, recurs, binary.walked)
         except TracerError as error:
             refused.append(error)
@@ -59,6 +69,18 @@ def with_ends(
         if plan.danger is not None:
             unsafe.append((each.name, plan.danger))
         ends = [(at, offset_of_code(binary.code, at, f"the return of {each.name}")) for at in plan.addresses]
-        sites.append(replace(entry, kind="call", ends=tuple([(plan.kind, at, offset) for at, offset in ends])))
+        pairs = tuple([(plan.kind, at, offset) for at, offset in ends])
+        sites.append(replace(entry, kind="call", ends=pairs, goroutine=goroutine))
     leave_out(refused, len(functions), left_out, "be probed on return")
     return sites
+
+
+def _begins_again(binary: Binary, function: Function) -> bool:
+    """Whether a jump of the function leads to its first instruction."""
+    around = binary.code.range_of(function)
+    content = binary.elf.memory(around.start, around.end - around.start, "the function's code") or b""
+    # Most have no bytes that could be one, and to decode takes long.
+    found = (each for pattern in (_NEAR, _FAR) for each in pattern.finditer(content))
+    if not any(each.end(1) + int.from_bytes(each[1], "little", signed=True) == 0 for each in found):
+        return False
+    return any(each.jumps and each.target == function.address for each in binary.code.instructions(around))

@@ -165,9 +165,9 @@ def _of_functions(
         pairs = zip(functions, starts, strict=True)
         functions = tuple(each for each, start in pairs if not isinstance(start, ElfError))
     sites = _entries(binary, functions, [start for start in starts if not isinstance(start, ElfError)])
-    if KINDS[point.kind].pairs:
-        return _calls(binary, sites, functions, left_out)
-    return _behind_stack_checks(binary, functions, sites) if binary.unwinding.go else sites
+    if binary.unwinding.go:
+        sites = _behind_stack_checks(binary, functions, sites)
+    return _calls(binary, sites, functions, left_out) if KINDS[point.kind].pairs else sites
 
 
 def _calls(
@@ -359,6 +359,7 @@ def _returns(
             continue
         if plan.danger is not None:
             unsafe.append((each.name, plan.danger))
+        nests = plan.nests or (len(functions) <= _FEW and recurs(each) is True)
         for address, tail in (*((address, TailPlace.NONE) for address in plan.addresses), *plan.tails):
             sites.append(
                 FileSite(
@@ -371,7 +372,7 @@ def _returns(
                     function=binary.function_text(each.name if text is None else text),
                     args=(),
                     point=0,
-                    nests=plan.nests,
+                    nests=nests,
                     tail=tail and tail | each.address << 8,
                 )
             )

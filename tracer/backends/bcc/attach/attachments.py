@@ -38,6 +38,8 @@ class Attachments:
         self._descriptors: list[Held] = []
         self._works: dict[Attacher, Work] = {}
         self._anchors: list[Anchors] = []
+        self._ends: set[int] = set()
+        """The descriptors at the ends of calls."""
 
     @cached_property
     def _watcher(self) -> Watcher:
@@ -85,6 +87,8 @@ class Attachments:
                     self._works[_attacher(job)].attach(job)
                 except Refused as error:
                     raise error.under(job.probe, plan) from error
+                if job.probe.clause.ends is not None:
+                    self._ends.update(held for held, *_ in self._descriptors[before:])
                 clause = job.probe.clause.id
                 attached[clause] = attached.get(clause, False) or before < len(self._descriptors)
             for work in self._works.values():
@@ -122,7 +126,7 @@ class Attachments:
             return
         held, self._descriptors = self._descriptors, []
         self._watcher.patience_s = AT_ONCE_S
-        self._close(held)
+        self._close_in_order(held)
         for anchors in self._anchors:
             anchors.close()
         if self._watcher.settled:
@@ -147,7 +151,7 @@ class Attachments:
         ending = (point, CALLS[1])  # calls and returns are counted for all attach points, or for none
         own = [each for each in self._descriptors if each[1] in ending]
         self._descriptors = [each for each in self._descriptors if each[1] not in ending]
-        self._close(own)
+        self._close_in_order(own)
         for anchors in self._anchors:
             anchors.drop(ending)
         self._watcher.check(alone)
@@ -170,6 +174,13 @@ class Attachments:
     @property
     def _points(self) -> set[int]:
         return {point for _, point, _ in self._descriptors}
+
+    def _close_in_order(self, held: list[Held]) -> None:
+        """Those at the ends of calls last: what was seen to begin before shall be seen to end."""
+        last = [each for each in held if each[0] in self._ends]
+        self._close([each for each in held if each[0] not in self._ends] if last else held)
+        if last:
+            self._close(last)
 
     def _close(self, held: list[Held]) -> None:
         """Closing a link waits until no program runs. Several links that are closed at the same time share that wait.

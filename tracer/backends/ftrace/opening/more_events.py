@@ -82,7 +82,7 @@ class MoreEvents:
         openings = [
             Opening(
                 self._definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
-                copied if event.wants_stack else 0,
+                copied if event.wants_stack else 0, early=event.ends,
             )
             for event in self.events
         ]  # fmt: skip

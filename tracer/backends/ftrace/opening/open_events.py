@@ -39,11 +39,11 @@ def open_events(
         openings = [
             Opening(
                 definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
-                copied if event.wants_stack else 0,
+                copied if event.wants_stack else 0, early=event.ends,
             )
             for event in events
         ]
-        openings += [Opening(definitions.format(each).id, each.filter, False, beside=True) for each in beside]
+        openings += [Opening(definitions.format(each).id, each.filter, False, early=True) for each in beside]
         try:
             attachment = Attachment(openings, program, target, definitions.watcher, beside)
             if all(attachment.descriptors.filtered[len(events) :]):

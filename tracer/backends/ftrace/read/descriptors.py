@@ -50,8 +50,8 @@ _ANCHOR = -2
 @dataclass(frozen=True, slots=True)
 class Opening:
     """One event to open: its number, its filter, and whether it is counted or sampled; with so many bytes of the
-    `stack`, or 0. `marked`: its samples end with one more word (see `copies`). `beside`: it only adds to the
-    samples of another (see `long_strings`).
+    `stack`, or 0. `marked`: its samples end with one more word (see `copies`). `early`: it is enabled
+    before others and disabled after them, as it adds to their samples (see `long_strings`), or sees calls end.
     """
 
     id: int
@@ -59,16 +59,16 @@ class Opening:
     counted: bool
     stack: int = 0
     marked: bool = False
-    beside: bool = False
+    early: bool = False
 
 
 @dataclass(slots=True)
 class Descriptors:
     """Open descriptors, by event in the order of the openings. `check_pid` is set where samples of others come too,
     `scoped` where they are those of the threads of processes; `filtered` tells for each event whether its filter was
-    taken, `sampled` whether it was not merely counted, `early` whether it is enabled before others.
-    `before` is what replaced descriptors had seen, `doubles` how many of those hits others have seen too. `anchors` are
-    beside them, each with the number of its event. `keepers`, by event, keep it until all is closed (see
+    taken, `sampled` whether it was not merely counted, `early` whether it is enabled before others, and disabled after
+    them. `before` is what replaced descriptors had seen, `doubles` how many of those hits others have seen too.
+    `anchors` are beside them, each with the number of its event. `keepers`, by event, keep it until all is closed (see
     `Opener.keep`). The `watcher` opened all of them, and closes them.
     """
 
@@ -87,18 +87,20 @@ class Descriptors:
 
     def enable(self) -> None:
         """Hits count from now on."""
-        for early in (True, False):
-            for fds, own in zip(self.by_event, self.early, strict=True):
-                for fd in fds if own is early else ():
-                    perf.enable(fd)
+        for fd in self._in_turn(True):
+            perf.enable(fd)
 
     def disable(self) -> None:
         """Hits no longer count; a second call does nothing."""
         if self.counts is None:
-            for fds in self.by_event:
-                for fd in fds:
-                    perf.disable(fd)
+            for fd in self._in_turn(False):
+                perf.disable(fd)
             self.counts = [self._read(number) for number in range(len(self.by_event))]
+
+    def _in_turn(self, first: bool) -> list[int]:
+        """All, those first that are early or (False) those that are not."""
+        own = [*zip(self.by_event, self.early or [False] * len(self.by_event), strict=True)]
+        return [fd for turn in (first, not first) for fds, is_early in own if is_early is turn for fd in fds]
 
     def total(self, number: int) -> tuple[int, int]:
         """Hits and lost samples of one event so far."""
@@ -273,7 +275,7 @@ class Opener:
     ) -> Descriptors:
         opened = Descriptors(
             self.watcher, [[] for _ in openings], False, filtered=[True] * len(openings),
-            sampled=[not opening.counted for opening in openings], early=[opening.beside for opening in openings],
+            sampled=[not opening.counted for opening in openings], early=[opening.early for opening in openings],
             before=[(0, 0)] * len(openings),
         )  # fmt: skip
         number = 0

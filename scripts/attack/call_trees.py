@@ -1,0 +1,63 @@
+"""scripts/attack/call_trees [--trees N] [--seed S] [--write]: random trees of calls, traced by `call:` on each backend.
+
+The trees recurse, throw, jump by longjmp(), take signals on a stack of their own, and run fibers, in three threads.
+Each call that returned must be there once, with its own result, and at least as long as its own clock says; and so many
+must be left out as never returned.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from scripts.attack.command import write
+from tests.harness.call_trees import Trees, compared
+from tests.targets.build import build
+
+_AT_ONCE = 100
+
+
+def _row(backend: str, runs: list[Trees], trees: int, seconds: float) -> str:
+    more = sorted(ns for run in runs for ns in run.more_ns)
+    longer = f"{more[len(more) // 2] / 1000:.1f}, {more[len(more) * 99 // 100] / 1000:.1f} us" if more else "none"
+    counts = [sum(run.returned for run in runs), sum(run.left for run in runs), sum(len(run.wrong) for run in runs)]
+    return f"| {backend} | {trees:,} | {' | '.join(f'{count:,}' for count in counts)} | {longer} | {seconds:.0f} |"
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="call_trees", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--trees", type=int, default=2000, help="on each backend (default 2000)")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reliability.md")
+    options = parser.parse_args()
+    print(f"call_trees: seed {options.seed}", file=sys.stderr)
+    path, wrong = build("call-trees"), 0
+    rows = [
+        "| backend | trees | returned | left out | wrong | longer than by its own clock: median, 99% | s |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        for backend in ("bcc", "ftrace"):
+            start, runs = time.monotonic(), list[Trees]()
+            for at in range(0, options.trees, _AT_ONCE):
+                count = min(_AT_ONCE, options.trees - at)
+                runs.append(compared(path, backend, options.seed + at, count, Path(folder) / "said"))
+                for line in runs[-1].wrong:
+                    print(f"{backend}, seed {options.seed + at}: {line}", file=sys.stderr)
+                wrong += len(runs[-1].wrong)
+            rows.append(_row(backend, runs, options.trees, time.monotonic() - start))
+            print(rows[-1], flush=True)
+    if options.write:
+        write("call_trees", "\n".join(rows))
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,227 @@
+"""What a clause of calls reads: noted, and read in memory, as the call begins, and found again where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tracer.dataclass import replace
+from tracer.errors import NOWHERE, Diagnostic, Span
+from tracer.lang.builtins.registry import built_in_of
+from tracer.lang.typed import (
+    Arg,
+    Binary,
+    BoolLit,
+    Builtin,
+    Call,
+    Cast,
+    Clause,
+    Expr,
+    If,
+    IntLit,
+    Load,
+    Pack,
+    Part,
+    Return,
+    Retval,
+    Stmt,
+    Str,
+    StrLit,
+    Ternary,
+    TupleExpr,
+    TupleItem,
+    Unary,
+    Var,
+    Within,
+)
+from tracer.lang.types import BOOL, UINT64, BoolType, IntType, PointerType, StringType, TupleType
+from tracer.lang.types.operations import Operation
+from tracer.lang.walk import below, walk, walk_clause
+
+BEGAN, AROUND, DEPTH = range(3)
+"""The first parts of a note; the last two are there where the clause asks for `depth`."""
+
+_PURE = (
+    IntLit, BoolLit, StrLit, Arg, Unary, Binary, Ternary, Cast, Part, Within, Pack, TupleExpr, TupleItem, Load, Str,
+)  # fmt: skip
+"""What can be computed from the arguments alone, as the call begins; and functions that are an operation of these."""
+
+_NOTHING: dict[type, Callable[[Any, Span], Expr]] = {
+    IntType: lambda type, span: IntLit(type, span, 0),
+    PointerType: lambda type, span: IntLit(type, span, 0),
+    BoolType: lambda type, span: BoolLit(type, span, False),
+    StringType: lambda type, span: StrLit(type, span, b""),
+}
+"""What stands for memory that is not read, of types that have such."""
+
+_REMEDY = "name the argument itself, as in str(arg0), or read it when the call ends: after(…)"
+
+_Node = TypeVar("_Node", Expr, Stmt)
+
+
+class Reads:
+    """The predicate and the body of a clause of calls as they are at the end; `faults` gets what cannot be read.
+    `noted` are the arguments that they ask for, `read` what they read in memory. Both are found in the variables of the
+    slots `record` and `memory`; that of `ended` has the time.
+    """
+
+    def __init__(self, clause: Clause, faults: list[Diagnostic]) -> None:
+        self._faults = faults
+        self.deep = any(isinstance(node, Builtin) and node.name == "depth" for node in walk_clause(clause))
+        self.noted: list[Expr] = []
+        self.read: list[Expr] = []
+        self.record, self.memory, self.ended = range(len(clause.slots), len(clause.slots) + 3)
+        self._where: list[Expr] = []
+        condition = None if clause.predicate is None else self._at_end(clause.predicate, False)
+        self._where += () if clause.predicate is None else _known(clause.predicate, True)
+        body = self._block(clause.body)
+        # Now all is known that is noted, so the types of the notes.
+        self.condition = None if condition is None else self.typed(condition)
+        self.body = tuple([self.typed(each) for each in body])
+
+    @property
+    def _first(self) -> int:
+        """The place of the first argument in a note."""
+        return DEPTH + 1 if self.deep else BEGAN + 1
+
+    @property
+    def note_type(self) -> TupleType:
+        return TupleType((*(UINT64,) * self._first, *(each.type for each in self.noted)))
+
+    @property
+    def memory_type(self) -> TupleType:
+        return TupleType(tuple(each.type for each in self.read) or (UINT64,))
+
+    def _block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """Statements as they are at the end of the call."""
+        before, made = len(self._where), []
+        for statement in body:
+            made.append(self._at_end(statement, False))
+            match statement:
+                case If(condition=condition, then=(*_, Return()), otherwise=()):
+                    self._where += _known(condition, False)
+        del self._where[before:]
+        return tuple(made)
+
+    def _under(self, condition: Expr, holds: bool, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        before = len(self._where)
+        self._where += _known(condition, holds)
+        made = self._block(body)
+        del self._where[before:]
+        return made
+
+    def _at_end(self, node: _Node, after: bool) -> _Node:
+        """The same as it is at the end of the call. `after`: memory is to be read there."""
+        found: Expr | None = None
+        match node:
+            case If(condition=condition, then=then, otherwise=otherwise):
+                first, second = self._under(condition, True, then), self._under(condition, False, otherwise)
+                return replace(node, condition=self._at_end(condition, after), then=first, otherwise=second)
+            case Call(name="after", args=(inside,)):
+                found = self._at_end(inside, True)
+            case Arg() | Cast(type=IntType(), operand=Arg()):
+                found = self._item(self.record, self._first + _number_in(self.noted, node), node)
+            case Builtin(name="duration"):
+                found = word("-", Var(UINT64, node.span, self.ended, "$ended"), self.part(BEGAN, node.span))
+            case Builtin(name="depth"):
+                found = self.part(DEPTH, node.span)
+            case Expr() if not after and _reads_memory(node):
+                if all(map(_is_pure, walk(node))):
+                    found = self._item(self.memory, _number_in(self.read, self._guarded(node)), node)
+                elif _is_read(node) and not any(isinstance(each, Retval) for each in walk(node)):
+                    what = "what memory holds is read when the call begins, and this address is known only when it ends"
+                    fault = Diagnostic(what, node.span, _REMEDY)
+                    self._faults += [] if fault in self._faults else [fault]
+        if found is not None:
+            return found  # type: ignore[return-value]
+        match node:
+            case Binary(op="&&" | "||" as op, left=left, right=right):
+                first = self._at_end(left, after)
+                return replace(node, left=first, right=self._one_under(left, op == "&&", right, after))
+            case Ternary(condition=condition, then=then, otherwise=otherwise):
+                one, other = (
+                    self._one_under(condition, holds, part, after) for holds, part in ((True, then), (False, otherwise))
+                )
+                return replace(node, condition=self._at_end(condition, after), then=one, otherwise=other)
+        return below(node, lambda each: self._at_end(each, after))
+
+    def _one_under(self, condition: Expr, holds: bool, node: Expr, after: bool) -> Expr:
+        before = len(self._where)
+        self._where += _known(condition, holds)
+        made = self._at_end(node, after)
+        del self._where[before:]
+        return made
+
+    def _guarded(self, node: Expr) -> Expr:
+        """What is read only where the conditions hold under which the clause asks for it, as far as they are of the
+        arguments: `if (args.p != 0) { print(args.p->x); }` reads nothing at 0.
+        """
+        nothing = _NOTHING.get(type(node.type))
+        if nothing is None or not self._where:
+            return node
+        condition = self._where[0]
+        for each in self._where[1:]:
+            condition = Binary(BOOL, node.span, "&&", condition, each)
+        return Ternary(node.type, node.span, condition, node, nothing(node.type, node.span))
+
+    def _item(self, slot: int, place: int, node: Expr) -> Expr:
+        # The tuple's type is known once all has been looked at: `typed` puts it in.
+        return TupleItem(node.type, node.span, Var(UINT64, node.span, slot, "$call"), place)
+
+    def part(self, place: int, span: Span) -> Expr:
+        return TupleItem(UINT64, span, Var(UINT64, span, self.record, "$call"), place)
+
+    def typed(self, node: _Node) -> _Node:
+        """With the types of what was noted."""
+        types = {self.record: self.note_type, self.memory: self.memory_type}
+        if isinstance(node, Var) and node.slot in types:
+            return replace(node, type=types[node.slot])
+        return below(node, self.typed)
+
+
+def _known(condition: Expr, holds: bool) -> list[Expr]:
+    """What is known as a call begins, where a condition holds or not: the parts of it that are of the arguments."""
+    if holds:
+        match condition:
+            case Binary(op="&&", left=left, right=right):
+                return [*_known(left, True), *_known(right, True)]
+            case Cast(type=BoolType(), operand=operand):
+                return _known(operand, True)
+    if not all(map(_is_pure, walk(condition))):
+        return []
+    return [condition if holds else Unary(BOOL, condition.span, "!", condition)]
+
+
+def _is_read(node: Expr | Stmt) -> bool:
+    """Whether it reads memory itself."""
+    return isinstance(node, Load | Str) or (isinstance(node, Call) and node.name == "buf")
+
+
+def _reads_memory(node: Expr | Stmt) -> bool:
+    return any(map(_is_read, walk(node)))
+
+
+def _is_pure(node: Expr | Stmt) -> bool:
+    """Whether it can be computed from the arguments alone."""
+    if isinstance(node, Call):
+        return _is_read(node) or isinstance(built_in_of(node).lower, Operation)
+    return isinstance(node, _PURE)
+
+
+def _number_in(values: list[Expr], node: Expr) -> int:
+    """The number of an expression among some, at whose end it is put where it is new."""
+    bare = _bare(node)
+    number = next((at for at, each in enumerate(values) if _bare(each) == bare), len(values))
+    if number == len(values):
+        values.append(node)
+    return number
+
+
+def _bare(node: Expr) -> Expr:
+    """The same wherever it stands in the text."""
+    return replace(below(node, _bare), span=NOWHERE)
+
+
+def word(op: str, left: Expr, right: Expr) -> Expr:
+    """An operation on unsigned words."""
+    return Binary(UINT64, left.span, op, left, right)
