@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.kinds.registry import KINDS, is_return
-from tracer.kinds.site import EVERY_PROCESS, Target, places_among
+from tracer.kinds.site import EVERY_PROCESS, Site, Target, places_among
 
 if TYPE_CHECKING:
     from tracer.backends import Surroundings
     from tracer.backends.base import CompiledProgram, Session
     from tracer.backends.choose import Activation, Choice
     from tracer.backends.fallback import FallbackSession
+    from tracer.kinds.model import Machine
     from tracer.lang.syntax.ast import Program as Tree
     from tracer.plan.model import Plan
     from tracer.resolve.dwarf.debug_info import DebugInfo
@@ -71,6 +72,7 @@ def plan(
     sites = expand(
         tree, target, config.max_probes, left_out,
         missing=config.missing_probes, unsafe_returns=config.unsafe_returns, filtered=_filters_end_returns(tree),
+        machine=machine,
     )  # fmt: skip
     places = places_among(chain.from_iterable(sites.values()))
     if any([site.nop10 for site in places]):
@@ -99,15 +101,43 @@ def plan(
     finally:
         if outside.cache_info().currsize:
             outside().keep()
+    if _is_limited(target, sites):
+        _refuse_indivisible(tree, sites)
     from tracer.plan.check import check_arguments
     from tracer.plan.lower import lower
 
-    lowered = lower(typed, target.follow, _are_shared(target, len(places)))
+    lowered = lower(typed, target.follow, _are_shared(target, len(places)) or _is_limited(target, sites))
     found = [*left_out, *typed.warnings, *check_arguments(lowered)]
     errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
     if errors:
         raise ProgramError(tree.source, errors)
     return lowered, found
+
+
+def machine() -> Machine:
+    """What knows the kernel's events."""
+    from tracer.kernel.kernel_events import KernelEvents
+
+    return KernelEvents()
+
+
+def _is_limited(target: Target, sites: Mapping[int, tuple[Site, ...]]) -> bool:
+    """Whether some processes alone are traced, and programs run at the hits of others too."""
+    traced = bool(target.pids) or target.program is not None
+    return traced and any(site.everywhere for own in sites.values() for site in own[:1])
+
+
+def _refuse_indivisible(tree: Tree, sites: Mapping[int, tuple[Site, ...]]) -> None:
+    """Raises `ProgramError` where the hits of some processes are asked for, and those of a site have no one process."""
+    found = {
+        (index, site.point): Diagnostic(
+            f"{site.shown} cannot be traced for some processes alone: {site.indivisible}",
+            tree.clauses[index].points[site.point].span, "trace all processes, and compare its fields",
+        )
+        for index, own in sites.items() for site in reversed(own) if site.indivisible
+    }  # fmt: skip
+    if found:
+        raise ProgramError(tree.source, [*found.values()])
 
 
 def _are_shared(target: Target, sites: int) -> bool:
@@ -136,7 +166,7 @@ def probes(
     """
     from tracer.lang.config import configure
     from tracer.lang.syntax.parser import parse
-    from tracer.resolve.listing import Listed, of_sites
+    from tracer.resolve.listing import Listed, of_events, of_sites
     from tracer.resolve.sites.expand import expand
 
     tree = parse(source, params)
@@ -146,7 +176,7 @@ def probes(
     warnings: list[Diagnostic] = []
     sites = expand(
         replace(tree, clauses=clauses), target, config.max_probes, warnings,
-        missing=missing, unsafe_returns=config.unsafe_returns,
+        missing=missing, unsafe_returns=config.unsafe_returns, machine=machine,
     )  # fmt: skip
     found = {id(clause.points[0]): sites[index] for index, clause in enumerate(clauses)}
     listed: list[Listed] = []
@@ -157,8 +187,9 @@ def probes(
                 unit = f"{point.kind}:{point.text.split(':')[1]}:"
                 listed.append(Listed(unit, point.kind, "", None, unit, ()))
             listed += of_sites(places_among(found[id(point)]), (point,))
+            listed += of_events(site for site in found[id(point)] if site.declarations)
         if len(listed) == before and config.missing_probes == "error":
-            expand(replace(tree, clauses=(clause,)), target)  # which says what is wrong
+            expand(replace(tree, clauses=(clause,)), target, machine=machine)  # which says what is wrong
     return listed, warnings
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, TracerError
-from tracer.kinds.model import AttachPoint
+from tracer.kinds.model import AttachPoint, Machine
 from tracer.kinds.registry import KINDS, alone, is_return
 from tracer.kinds.site import FileSite, NoSuchLine, NothingThere, Site, SiteLimit, Target, fail_alike
 from tracer.lang.syntax.ast import Call, Clause, Name, Program
@@ -34,13 +34,15 @@ ENOUGH = 1 << 20
 def expand(
     program: Program, target: Target, limit: int = ENOUGH, warnings: list[Diagnostic] | None = None, *,
     missing: str = "error", unsafe_returns: bool = False, filtered: bool = False,
+    machine: Callable[[], Machine] | None = None,
 ) -> dict[int, tuple[Site, ...]]:
     """The sites of every clause, by its index: no more than `limit` altogether. `Site.point` is the place of the attach
     point in the clause.
 
     `warnings` gets what had to be left out of patterns, and with `missing` "warn" the attach points that mean nothing;
     then, as with "ignore", a clause may have no sites. `unsafe_returns`: see `returns.plan_return`. `filtered`: on this
-    kernel return probes end programs with a seccomp filter. Raises `ProgramError` with all faults.
+    kernel return probes end programs with a seccomp filter. `machine` makes what knows the kernel's events. Raises
+    `ProgramError` with all faults.
     """
     by_themselves = {index: alone(clause.points) for index, clause in enumerate(program.clauses)}
     known = sum(map(len, by_themselves.values()))
@@ -65,6 +67,18 @@ def expand(
             sites: list[FileSite] = []
             offsets: set[int] = set()
             for number, point in enumerate(clause.points):
+                look = KINDS[point.kind].machine
+                if look is not None and machine is not None:
+                    try:
+                        events = [site.of_point(number) for site in look(point, machine())]
+                        left.check(len(events), f"this means {len(events)} events")
+                    except TracerError as error:
+                        fault = Diagnostic(error.message, point.span, error.hint)
+                        (absent if isinstance(error, NothingThere) else faults).append(fault)
+                        continue
+                    there = {site.spot for site in by_themselves[index]}
+                    by_themselves[index] += tuple([site for site in events if site.spot not in there])
+                    left = left.less(len(events))
                 if KINDS[point.kind].sites is None:
                     continue
                 left_out: list[str] = []
@@ -93,7 +107,7 @@ def expand(
                 offsets |= own
             result[index] = tuple(sites)
             left = left.less(len(sites))
-    if not known and not any(result.values()):
+    if not known and not any(result.values()) and not any(by_themselves.values()):
         faults += absent  # nothing would be left
     elif missing == "error":
         faults += [replace(each, hint=_and_without(each.hint)) for each in absent]

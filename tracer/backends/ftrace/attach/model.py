@@ -44,5 +44,10 @@ class Attacher(Protocol):
     def pointer(self, operand: Operand, index: int) -> str:
         """The place of `argN`, which is an address to read at. Raises `NotExpressible`."""
 
+    def bytes(self, operand: Operand) -> tuple[Fetch, int | None]:
+        """The field that holds an operand which the hit itself holds (`OwnOperand.held`). Where the field only says
+        where the bytes are, from how far behind the record's start that is counted, else None.
+        """
+
     def cost(self, sites: Sequence[Site], costs: HitCosts, sample_type: int) -> Cost | None:
         """The cost of a hit; None while that is being measured."""

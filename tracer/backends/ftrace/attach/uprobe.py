@@ -45,6 +45,9 @@ class _InFiles:
             case _:
                 raise NotExpressible(f"arg{index} is at a computed address")
 
+    def bytes(self, operand: Operand) -> tuple[Fetch, int | None]:
+        raise NotExpressible("a hit of a place in a file holds nothing")
+
     def cost(self, sites: Sequence[Site], costs: HitCosts, sample_type: int) -> Cost | None:
         return costs.of(cast("Sequence[FileSite]", sites), sample_type)
 

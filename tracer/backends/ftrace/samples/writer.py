@@ -16,13 +16,14 @@ from tracer.backends.ftrace.fetchargs import (
     ChildPid,
     Constant,
     FromSample,
+    Held,
     Number,
     Source,
     Text,
     ThreadName,
     UserStack,
 )
-from tracer.backends.ftrace.samples.sample_functions import cut, last_true, reach, unwound, user_stack
+from tracer.backends.ftrace.samples.sample_functions import cut, held, last_true, reach, reached, unwound, user_stack
 from tracer.backends.ftrace.samples.shape import CPU, PID, TID, TIME, Bytes, Sample, Shape
 from tracer.host.clock import ahead_ns
 from tracer.kernel.uprobe_events.events import Fetch
@@ -98,6 +99,8 @@ class Writer:
             "no_room": NO_ROOM,
             "reach": reach,
             "cut": cut,
+            "held": held,
+            "reached": reached,
             "measured": measured,
         }
         if self.has_sentinel:
@@ -164,6 +167,8 @@ class Writer:
                 whole = " + ".join(f"t[{self.first + number}]" for number in arrays)
                 valid, absent = " and ".join(f"v{guard}" for guard in guards), self._absent(guards[0], starved)
                 return f"({whole})[:{size}] if {valid} else {absent}"
+            case Held():
+                return self._held(source)
             case ThreadName(fetch):
                 return f"{self._text(fetch)} if n{fetch} else None"
             case UserStack(frames) if self.shape.registers:
@@ -179,6 +184,18 @@ class Writer:
             case Text():
                 return self._sized(source, starved)
         raise AssertionError(source)
+
+    def _held(self, held: Held) -> str:
+        """What a field holds, or what lies where it says; None where that is not all there."""
+        field = f"t[{self.first + held.fetch}]"
+        offset, size = int(held.offset), int(held.size)
+        if held.start is None:
+            whole = field
+        else:
+            at = f"(r + {int(held.start)} + ({field} & 0xffff))"
+            whole = f"bytes(b[{at} : {at} + ({field} >> 16)])"
+        value = f"held({whole}, {offset}, {size}, {held.sort!r})"
+        return f"reached({value})" if held.any_size else value
 
     def _sized(self, text: Text, starved: bool) -> str:
         """A string whose size the program gives: where it is not whole, as far as its arrays reach."""

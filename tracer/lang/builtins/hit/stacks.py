@@ -22,7 +22,9 @@ def noted(context: Context, name: str, span: Span) -> None:
     """Warns about a stack that will be empty or incomplete."""
     if name == "dw_ustack":
         context.stable(name, name, span)
-    if not context.unit.reads("probe") and not context.unit.clause.uncalled:
+    if context.unit.reads("fields"):
+        context.error(f"{name} is not known in {context.unit.place}", span, f"it belongs to a {named('probe')}")
+    elif not context.unit.reads("probe") and not context.unit.clause.uncalled:
         what = f"{name} is empty in {context.unit.place}, which runs in tracer itself"
         context.warn(what, span, f"a {named('probe')} has the stack of the program that hits it")
 
