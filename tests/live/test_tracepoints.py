@@ -67,7 +67,8 @@ def test_errors_are_negative(backend: str, acts: str) -> None:
 def test_strings_and_records_are_what_the_event_holds(backend: str) -> None:
     text = (
         'tracepoint:sched:sched_process_exec {'
-        ' printf("%s %d %d\\n", args.filename, args.pid == pid, args.old_pid == pid); print(args.filename == "/bin/true"); @[args.filename] = count(); @len = max(strlen(args.filename)); }'
+        ' printf("%s %d %d\\n", args.filename, args.pid == pid, args.old_pid == pid);'
+        ' print(args.filename == "/bin/true"); @[args.filename] = count(); @len = max(strlen(args.filename)); }'
         " tracepoint:sched:sched_process_exit { print((args.comm, sizeof(args.comm))); }"
     )
     assert run(backend, "/bin/true", text) == "/bin/true 1 1\ntrue\n(true, 16)\n@[/bin/true]: 1\n@len: 9\n"
@@ -151,3 +152,19 @@ def test_nothing_in_tracefs_changes_and_nothing_is_left(backend: str, acts: str)
         run(backend, acts, text)
         assert os.listdir("/sys/kernel/tracing/instances") == before
     assert Path("/sys/kernel/tracing/events/syscalls/sys_enter_write/enable").read_text() == "0\n"
+
+
+def test_an_event_that_did_not_happen_is_told(backend: str) -> None:
+    done = tracer("--backend", backend, "-c", "/bin/true", "-e", "tracepoint:syscalls:sys_enter_acct { @ = count(); }")
+    assert (done.status, done.err) == (0, "Attached 1 probe\ntracer: no probe was hit\n")
+
+
+TESTS = ("== 0", "!= 0", "< 0", ">= 0", "== -5", "> 4294967295", "== 4294967296", "!= 5000000000")
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_a_test_of_a_field_holds_wherever_it_is_made(backend: str, test: str) -> None:
+    own = int(Path("/proc/self/oom_score_adj").read_text())
+    text = f"tracepoint:task:task_newtask /args.oom_score_adj {test}/ {{ @ = count(); }}"
+    done = tracer("--backend", backend, "-c", "/bin/sh -c '/bin/true; /bin/true; :'", "-e", text)
+    assert done.text == "@: 2\n" * eval(f"{own} {test}")
