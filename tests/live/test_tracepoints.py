@@ -159,6 +159,19 @@ def test_an_event_that_did_not_happen_is_told(backend: str) -> None:
     assert (done.status, done.err) == (0, "Attached 1 probe\ntracer: no probe was hit\n")
 
 
+def test_a_thread_that_has_ended_has_its_number_at_its_last_switch(backend: str, tmp_path: Path) -> None:
+    (tmp_path / "threads.py").write_text(
+        "import threading\nfor _ in range(300):\n    threading.Thread(target=lambda: None).start()\n"
+    )
+    text = "tracepoint:sched:sched_switch { @[tid == args.prev_pid] = count(); }"
+    later = f"sleep 1.5; exec {sys.executable} {tmp_path}/threads.py"
+    with subprocess.Popen(["/bin/sh", "-c", later]) as process:
+        done = tracer("--backend", backend, "--duration", "3", "-e", text)
+        process.wait()
+    assert done.text.startswith("@[true]: ") and done.text.count("\n") == 1
+    assert int(done.text.split()[-1]) > 300
+
+
 TESTS = ("== 0", "!= 0", "< 0", ">= 0", "== -5", "> 4294967295", "== 4294967296", "!= 5000000000")
 
 

@@ -120,9 +120,14 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class FromSample:
-    """A value that every sample carries, or can: the process, the thread, the time, the CPU."""
+    """A value that every sample carries, or can: the process, the thread, the time, the CPU.
+
+    `late`: the thread may have ended but for its last switch. Perf has no number for it then, and the event's record
+    does.
+    """
 
     name: Literal["pid", "tid", "nsecs", "monotonic", "tai", "cpu", "moment"]
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +168,7 @@ class Fetches:
             return Constant(None)
         match source:
             case values.BuiltIn(name="pid" | "tid" | "nsecs" | "monotonic" | "tai" | "cpu" | "moment" as name):
-                return FromSample(name)
+                return FromSample(name, self.attacher.late and name in ("pid", "tid"))
             case values.BuiltIn(name="comm") if self.attacher.thread_name is not None:
                 return ThreadName(self.index(self.attacher.thread_name))
             case values.BuiltIn(name="cpid"):

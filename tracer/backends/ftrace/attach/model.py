@@ -20,10 +20,11 @@ class Attacher(Protocol):
     """The attacher of some kinds of probes.
 
     `triggers`: their events can have hist triggers. `thread_name` is the fetch argument that is the thread's name, None
-    where an event does not carry it.
+    where an event does not carry it. `late`: a thread that has ended can still be in one.
     """
 
     triggers: bool
+    late: bool
     thread_name: Fetch | None
 
     def group(self, site: Site) -> Hashable:

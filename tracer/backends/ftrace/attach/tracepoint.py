@@ -35,6 +35,7 @@ class _Tracepoints:
     """See `attach.model.Attacher`."""
 
     triggers = False
+    late = True
     thread_name: Fetch | None = None
 
     def group(self, site: Site) -> Hashable:

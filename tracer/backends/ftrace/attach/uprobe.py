@@ -17,6 +17,7 @@ class _InFiles:
     """See `attach.model.Attacher`."""
 
     triggers = True
+    late = False
     thread_name: Fetch | None = Fetch("$comm", "string")
 
     def group(self, site: Site) -> Hashable:

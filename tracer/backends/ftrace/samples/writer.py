@@ -26,6 +26,7 @@ from tracer.backends.ftrace.fetchargs import (
 from tracer.backends.ftrace.samples.sample_functions import cut, held, last_true, reach, reached, unwound, user_stack
 from tracer.backends.ftrace.samples.shape import CPU, PID, TID, TIME, Bytes, Sample, Shape
 from tracer.host.clock import ahead_ns
+from tracer.host.first_namespace import in_first_pid_namespace
 from tracer.kernel.uprobe_events.events import Fetch
 from tracer.kernel.uprobe_events.format import EventFormat
 from tracer.steps.python.runtime import NO_ROOM, measured
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from tracer.backends import Unwinder
 
 _ALL = (1 << 64) - 1
+_NONE = (1 << 32) - 1
+"""Perf's number for a thread that has none any more."""
 COMM_TOKEN = _ALL - 69
 """Where the kernel reads `$comm` if told to fetch a string there (FETCH_TOKEN_COMM, -ECOMM; seen on 6.18)."""
 _PAGE = 4000  # less what an event has beside its fetch arguments, and the sentinel
@@ -58,8 +61,9 @@ class Writer:
 
     def __init__(
         self, format: EventFormat, fetches: Sequence[Fetch], shape: Shape, time_offset: int, child_pid: int,
-        unwinder: Unwinder | None,
+        unwinder: Unwinder | None, late: bool = False,
     ) -> None:  # fmt: skip
+        """`late`: the number of the thread in the record is read too, in the place before the fields."""
         self.shape = shape
         self.unwinder = unwinder
         self.fetches = fetches
@@ -68,7 +72,8 @@ class Writer:
         self.fields = [format.fields[f"f{number}"] for number in range(len(fetches))]
         self.strings = [number for number, fetch in enumerate(fetches) if fetch.is_string]
         self.has_sentinel = any(fetches[number] != THREAD_NAME for number in self.strings)
-        self.first = shape.event + 1
+        self.late = late
+        self.first = shape.event + 1 + late
         self.resolved: list[Source] = []
         self.raw_codes = self._raw_codes()
         self.codes = f"{shape.prefix}4x{self.raw_codes}"
@@ -131,7 +136,7 @@ class Writer:
 
     def _raw_codes(self) -> str:
         """Struct's codes of the raw data: the event's number, then the fields with what lies between them left out."""
-        codes, end = "H", 2
+        codes, end = ("H2xI", 8) if self.late else ("H", 2)
         for field, fetch in zip(self.fields, self.fetches, strict=True):
             codes += f"{field.offset - end}x" if field.offset > end else ""
             codes += f"{field.size}s" if fetch.is_array else _CODES[field.size, field.signed and not field.dynamic]
@@ -148,6 +153,11 @@ class Writer:
                 return f"t[{TIME}] + {self.time_offset}" if self.time_offset else f"t[{TIME}]"
             case FromSample(name="monotonic" | "tai" as clock):
                 return f"t[{TIME}] + ({self.time_offset + ahead_ns(clock)})"
+            case FromSample(name="pid" | "tid" as name, late=True):
+                number = f"t[{PID if name == 'pid' else TID}]"
+                # The record's is of the first pid namespace; perf says 0 of a thread that ours does not see.
+                other = f"t[{self.first - 1}]" if in_first_pid_namespace() else "0"
+                return f"({number} if {number} != {_NONE} else {other})"
             case FromSample(name=name):
                 return f"t[{ {'pid': PID, 'tid': TID, 'cpu': CPU, 'moment': TIME}[name] }]"
             case Number(guard=None):
