@@ -532,6 +532,7 @@ static __always_inline u64 check_cut(long length, u32 size, u64 from, u64 told)
 }
 
 #include "text.h"
+#include "held.h"
 #include "maps.h"
 
 /* --- scratch memory -------------------------------------------------------------------------------------------- */

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.kinds.registry import KINDS, is_return
-from tracer.kinds.site import EVERY_PROCESS, Target, places_among
+from tracer.kinds.site import EVERY_PROCESS, Site, Target, places_among
 
 if TYPE_CHECKING:
     from tracer.backends import Surroundings
     from tracer.backends.base import CompiledProgram, Session
     from tracer.backends.choose import Activation, Choice
     from tracer.backends.fallback import FallbackSession
-    from tracer.kinds.model import AttachPoint
+    from tracer.kinds.model import AttachPoint, Machine
     from tracer.kinds.site import Spot
     from tracer.lang.syntax.ast import Program as Tree
     from tracer.plan.model import Plan, Variant
@@ -127,6 +127,7 @@ def plan(
         missing=config.missing_probes, unsafe_returns=config.unsafe_returns, inlined=config.inlined,
         filtered=_filters_end_returns(tree),
         later=later, within=None if more is None else more.of_point, taken=0 if more is None else more.taken,
+        machine=machine if more is None else None,
     )  # fmt: skip
     places = places_among(chain.from_iterable(sites.values()))
     named = (node.name.removeprefix("__builtin_") for node in walk_program(tree) if isinstance(node, Name | Call))
@@ -165,12 +166,14 @@ def plan(
     finally:
         if outside.cache_info().currsize:
             outside().keep()
+    if _is_limited(target, sites):
+        _refuse_indivisible(tree, sites)
     from tracer.plan.check import check_arguments
     from tracer.plan.lower import lower
 
     awaits = later and any(point.awaits_files for clause in tree.clauses for point in clause.points)
     shared = _are_shared(target, len(places)) if more is None else more.plan.shared
-    lowered = lower(typed, target.follow, shared, sites if awaits else None)
+    lowered = lower(typed, target.follow, shared or _is_limited(target, sites), sites if awaits else None)
     found = [*left_out, *typed.warnings, *check_arguments(lowered)]
     if any([site.nests and site.is_at_return for site in places]):
         from tracer.plan.single_starts import single_starts
@@ -180,6 +183,32 @@ def plan(
     if errors:
         raise ProgramError(tree.source, errors)
     return lowered if more is None else more.of(lowered, added), found
+
+
+def machine() -> Machine:
+    """What knows the kernel's events."""
+    from tracer.kernel.kernel_events import KernelEvents
+
+    return KernelEvents()
+
+
+def _is_limited(target: Target, sites: Mapping[int, tuple[Site, ...]]) -> bool:
+    """Whether some processes alone are traced, and programs run at the hits of others too."""
+    traced = bool(target.pids) or target.program is not None
+    return traced and any(site.everywhere for own in sites.values() for site in own[:1])
+
+
+def _refuse_indivisible(tree: Tree, sites: Mapping[int, tuple[Site, ...]]) -> None:
+    """Raises `ProgramError` where the hits of some processes are asked for, and those of a site have no one process."""
+    found = {
+        (index, site.point): Diagnostic(
+            f"{site.shown} cannot be traced for some processes alone: {site.indivisible}",
+            tree.clauses[index].points[site.point].span, "trace all processes, and compare its fields",
+        )
+        for index, own in sites.items() for site in reversed(own) if site.indivisible
+    }  # fmt: skip
+    if found:
+        raise ProgramError(tree.source, [*found.values()])
 
 
 def _are_shared(target: Target, sites: int) -> bool:
@@ -208,7 +237,7 @@ def probes(
     """
     from tracer.lang.config import configure
     from tracer.lang.syntax.parser import parse
-    from tracer.resolve.listing import Listed, of_sites
+    from tracer.resolve.listing import Listed, of_events, of_sites
     from tracer.resolve.sites.expand import expand
 
     tree = parse(source, params)
@@ -218,7 +247,7 @@ def probes(
     warnings: list[Diagnostic] = []
     sites = expand(
         replace(tree, clauses=clauses), target, config.max_probes, warnings,
-        missing=missing, unsafe_returns=config.unsafe_returns, inlined=config.inlined,
+        missing=missing, unsafe_returns=config.unsafe_returns, inlined=config.inlined, machine=machine,
     )  # fmt: skip
     found = {id(clause.points[0]): sites[index] for index, clause in enumerate(clauses)}
     listed: list[Listed] = []
@@ -229,8 +258,9 @@ def probes(
                 unit = f"{point.kind}:{point.text.split(':')[1]}:"
                 listed.append(Listed(unit, point.kind, "", None, unit, ()))
             listed += of_sites(places_among(found[id(point)]), (point,))
+            listed += of_events(site for site in found[id(point)] if site.declarations)
         if len(listed) == before and config.missing_probes == "error":
-            expand(replace(tree, clauses=(clause,)), target)  # which says what is wrong
+            expand(replace(tree, clauses=(clause,)), target, machine=machine)  # which says what is wrong
     return listed, warnings
 
 

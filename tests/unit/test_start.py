@@ -17,14 +17,14 @@ HEAVY = {
 """Packages that take a millisecond or more. What needs one imports it in a function."""
 
 CASES: dict[str, tuple[tuple[str, ...], int, set[str]]] = {
-    "a program of BEGIN alone": (("-e", "BEGIN { exit(); }"), 113, set()),
-    "a program with an error": (("-e", "BEGIN { x"), 30, set()),
+    "a program of BEGIN alone": (("-e", "BEGIN { exit(); }"), 114, set()),
+    "a program with an error": (("-e", "BEGIN { x"), 31, set()),
     "a wrong command line": (("--nonsense",), 9, {"difflib"}),
     "the version": (("--version",), 5, set()),
     "the help": (("--help",), 19, set()),
     "the help of a command": (("run", "--help"), 8, set()),
-    "a list of USDT probes": (("-l", "usdt:libc:*"), 42, set()),
-    "a list of functions": (("-l", "uprobe:libc:*"), 57, {"ctypes"}),
+    "a list of USDT probes": (("-l", "usdt:libc:*"), 43, set()),
+    "a list of functions": (("-l", "uprobe:libc:*"), 58, {"ctypes"}),
     "what the host can do": (("info",), 58, {"ctypes"}),
 }
 """The words, how many modules they may load, of ours and of others, and which heavy packages they need."""

@@ -30,6 +30,7 @@ from tracer.cli.options import (
 from tracer.errors import Source, UsageError
 
 if TYPE_CHECKING:
+    from tracer.kinds.model import Machine
     from tracer.kinds.site import Target
     from tracer.resolve.listing import Listed, ListedSite
     from tracer.resolve.sites.site_texts import SiteTexts
@@ -45,8 +46,8 @@ def command(
         Optional[str],  # noqa: UP045 - older versions of Typer know no `X | None`
         typer.Argument(
             metavar="[PATTERN]",
-            help="Which probes: usdt:PATH:*, uprobe:PATH:name*, *:PATH:name, PATH, or any attach point;"
-            " or a program's file.",
+            help="Which probes: usdt:PATH:*, uprobe:PATH:name*, *:PATH:name, PATH, tracepoint:SYSTEM:*, or any attach"
+            " point; or a program's file.",
             show_default=False,
         ),
     ] = None,
@@ -130,9 +131,9 @@ def command(
         raise reason
     left_out: list[str] = []
     if verbose or as_json:
-        _show(list_probes(pattern, target, left_out), target, verbose, as_json)
+        _show(list_probes(pattern, target, left_out, machine), target, verbose, as_json)
     else:
-        for lines in list_lines(pattern, target, left_out):
+        for lines in list_lines(pattern, target, left_out, machine):
             print(lines, end="")
     for text in left_out:
         sys.stderr.write(f"tracer: {printable(text)}\n")
@@ -173,8 +174,15 @@ def _show(probes: Iterable[Listed], target: Target, verbose: bool, as_json: bool
             print(line if line.isprintable() else json.dumps(listed.as_json()))
             continue
         print(printable(listed.probe))
-        for line in details.lines(listed) if verbose and listed.path else ():
+        for line in (details.lines(listed) if listed.path else listed.fields) if verbose else ():
             print(f"    {printable(line)}")
+
+
+def machine() -> Machine:
+    """What knows the kernel's events; loaded where they are listed."""
+    from tracer.kernel.kernel_events import KernelEvents
+
+    return KernelEvents()
 
 
 def _no_pattern(word: str) -> UsageError | None:

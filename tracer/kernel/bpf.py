@@ -25,6 +25,7 @@ _F_SLEEPABLE = 1 << 4
 _LOG_INSTRUCTIONS, _LOG_STATES = 1, 4  # BPF_LOG_LEVEL1, BPF_LOG_STATS
 _FUNCTION_INFO = 8  # bytes of struct bpf_func_info
 _UPROBE_MULTI, _UPROBE_MULTI_RETURN = 48, 1
+_PERF_EVENT = 41  # enum bpf_attach_type, as the one before
 
 NOTHING = bytes.fromhex("b700000000000000" "9500000000000000")
 """A program that returns 0."""
@@ -306,6 +307,15 @@ def link_uprobes(
         descriptors=((0, program),),
         paths=((16, file),),
     )
+
+
+def link_event(program: int, event: int, cookie: int) -> Call:
+    """A link of a program and a perf event, both by descriptors (Linux 5.15). `cookie` tells the program which."""
+    structure = struct.pack("=IIIIQ", 0, 0, _PERF_EVENT, 0, cookie)
+    return Call(
+        number_of("bpf"), structure, before=(_LINK_CREATE,), after=(len(structure),),
+        descriptors=((0, program), (4, event)),
+    )  # fmt: skip
 
 
 def raw_tracepoint(name: str, program: int) -> int:

@@ -136,6 +136,28 @@ class Tracefs:
         """The layout of an event."""
         return _read(f"{self.root}/events/{group}/{event}/format")
 
+    def event_systems(self) -> list[str]:
+        """The systems of events that the kernel has by itself, in the order of their names: uprobes and kprobes that
+        somebody defined are no tracepoints, and those of "ftrace" are none that perf can open.
+        """
+        others = {group for group, _ in self.definitions()} | {"ftrace", "uprobes", "kprobes", "synthetic"}
+        try:
+            with os.scandir(f"{self.root}/events") as found:
+                return sorted(each.name for each in found if each.is_dir() and each.name not in others)
+        except OSError as error:
+            raise _unreadable(f"{self.root}/events", error) from None
+
+    def events_of(self, system: str) -> list[str]:
+        """The events of one of these, in the order of their names."""
+        path = f"{self.root}/events/{system}"
+        try:
+            with os.scandir(path) as found:
+                return sorted(each.name for each in found if each.is_dir())
+        except FileNotFoundError:
+            return []  # a module that went meanwhile
+        except OSError as error:
+            raise _unreadable(path, error) from None
+
     def trigger_file(self, group: str, event: str) -> str:
         """The path of the file in which an event's triggers are set and removed."""
         return f"{self.root}/events/{group}/{event}/trigger"
@@ -327,13 +349,17 @@ def _read(path: str) -> str:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
     except OSError as error:
-        message, hint = f"cannot read {path}: {error.strerror}", None
-        if error.errno in (errno.EACCES, errno.EPERM):
-            hint = ROOT_HINT
-            if os.geteuid() == 0:
-                # As Linux answers where lockdown came after the mount (tracefs' default_open_file).
-                message, hint = f"{message}: {_LOCKED}", _LOCKED_HINT
-        raise TracerError(message, hint) from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: str, error: OSError) -> TracerError:
+    message, hint = f"cannot read {path}: {error.strerror}", None
+    if error.errno in (errno.EACCES, errno.EPERM):
+        hint = ROOT_HINT
+        if os.geteuid() == 0:
+            # As Linux answers where lockdown came after the mount (tracefs' default_open_file).
+            message, hint = f"{message}: {_LOCKED}", _LOCKED_HINT
+    return TracerError(message, hint)
 
 
 _HINTS = {

@@ -15,7 +15,7 @@ from tracer.errors import Diagnostic, Fault, Span
 if TYPE_CHECKING:
     from tracer.kinds.site import FileSite, Site
 
-AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe", "call"]
+AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe", "call", "tracepoint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,21 @@ class SearchedFile(Protocol):
         """The sites at lines of source text."""
 
 
+class Machine(Protocol):
+    """The machine in which a kind looks for sites; the resolver hands it to `ProbeKind.machine`. Raises `TracerError`
+    where this user may not look.
+    """
+
+    def events(self, system: str, name: str) -> list[tuple[str, str]]:
+        """System and name of the kernel's events that wildcards match, in the order of their names."""
+
+    def layout(self, system: str, name: str) -> str:
+        """The record of one of these, as its `format` file says it."""
+
+    def near(self, system: str, name: str) -> str | None:
+        """The remedy where there is none of a name."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProbeKind:
     """A kind of probe.
@@ -126,13 +141,13 @@ class ProbeKind:
     `spellings`: every word for it. `form`: how it is written, for hints and the reference. `build` makes an attach
     point of its parts, the kind's word among them; raises `Fault`. `clause`: when its clauses run; `where` names such
     a clause in messages.
-    `alone`: the site that an attach point is by itself, of a kind that looks for none in files.
+    `alone`: the site that an attach point is by itself, of a kind that looks for none. `machine`: those that it finds
+    in no file.
     `reads` is what a clause may read beside what is known everywhere: "probe" (memory, stack, function of the hit
-    process), "arguments", "note" (which says the size and sign of each argument), "return", "call" (how long it took).
-    `target` names what it
-    finds in a file, "" where it goes into none; `sites` finds it there. `pattern`: provider, name and whether the name
-    is C++'s alone, of what follows the file where it is listed; raises `ValueError` with what it takes. `units`: what
-    follows the word where there is no file to list.
+    process), "arguments", "note" (which says the size and sign of each argument), "return", "call" (how long it took),
+    "fields" (of an event's record). `target` names what it finds in a file, "" where it goes into none; `sites` finds
+    it there. `pattern`: provider, name and whether the name is C++'s alone, of what follows the file where it is
+    listed; raises `ValueError` with what it takes. `units`: what follows the word where there is no file to list.
     `places`: what `Site.kind` says of its sites. `told`: what they are called together, and the value that tells them
     apart.
     """
@@ -150,6 +165,7 @@ class ProbeKind:
     pattern: Callable[[list[str]], tuple[str, str, bool]] | None = None
     units: tuple[str, ...] = ()
     alone: Callable[[AttachPoint], Site] | None = None
+    machine: Callable[[AttachPoint, Machine], list[Site]] | None = None
     places: tuple[str, ...] = ()
     told: tuple[str, str] = ("functions", "func")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tracer.kinds.model import AttachKind, AttachPoint, ProbeKind
 from tracer.kinds.timers import BEGIN, END, INTERVAL
+from tracer.kinds.tracepoint import TRACEPOINT
 from tracer.kinds.uprobe import CALL, UPROBE, URETPROBE
 from tracer.kinds.usdt import USDT
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from tracer.kinds.site import Site
 
 KINDS: Final[dict[AttachKind, ProbeKind]] = {
-    kind.name: kind for kind in (USDT, UPROBE, URETPROBE, CALL, INTERVAL, BEGIN, END)
+    kind.name: kind for kind in (USDT, UPROBE, URETPROBE, CALL, TRACEPOINT, INTERVAL, BEGIN, END)
 }
 KINDS_OF_SITES: Final[dict[str, ProbeKind]] = {place: kind for kind in KINDS.values() for place in kind.places}
 """By what `Site.kind` says."""

@@ -111,6 +111,11 @@ class OwnOperand:
 
     __slots__ = ()
 
+    @property
+    def held(self) -> bool:
+        """Whether it is the address of bytes that the hit itself holds, which are no memory of a process."""
+        return False
+
 
 Operand = Const | Reg | Mem | Global | GlobalPointer | Unreadable | OwnOperand
 
@@ -149,6 +154,19 @@ class Site:
 
     in_file = False
     """Whether it is a `FileSite`."""
+
+    everywhere = False
+    """Whether a BPF program there runs at the hits of all processes, whichever are traced."""
+
+    @property
+    def declarations(self) -> tuple[str, ...]:
+        """The fields of an event, as C declares them."""
+        return ()
+
+    @property
+    def indivisible(self) -> str:
+        """Why its hits cannot be told apart by process; "" where they can."""
+        return ""
 
     @property
     def spot(self) -> Spot:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 _words = str.split
 
-_KERNEL = "tracer traces user programs only"
-_USER_PROBES = "attach to a function of a program (uprobe:FILE:FUNCTION) or to a USDT probe (usdt:FILE:PROVIDER:NAME)"
+_KERNEL = "of the kernel tracer traces tracepoints only"
+_OTHER_PROBES = (
+    "attach to a tracepoint (tracepoint:SYSTEM:NAME), to a function of a program (uprobe:FILE:FUNCTION) or to a USDT"
+    " probe (usdt:FILE:PROVIDER:NAME)"
+)
 
 PROBES: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         _words(
-            "kprobe k kretprobe kr kfunc kretfunc fentry f fexit fr tracepoint t rawtracepoint rt software s "
+            "kprobe k kretprobe kr kfunc kretfunc fentry f fexit fr rawtracepoint rt software s "
             "hardware h watchpoint w asyncwatchpoint aw iter it"
         ),
-        (_KERNEL, _USER_PROBES),
+        (_KERNEL, _OTHER_PROBES),
     ),
     **dict.fromkeys(
         ("profile", "p"), ("tracer does not sample on CPUs", "interval:s:1 runs a clause of its own at fixed times")
@@ -32,7 +35,6 @@ SHORT_PROBES = {
     "kr": "kretprobe",
     "f": "fentry",
     "fr": "fexit",
-    "t": "tracepoint",
     "rt": "rawtracepoint",
     "s": "software",
     "h": "hardware",
@@ -46,7 +48,7 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("kaddr", "ksym", "kptr", "percpu_kaddr", "kfunc_allowed", "kfunc_exist"), (_KERNEL, None)),
     **dict.fromkeys(("path", "skboutput", "socket_cookie", "override"), (_KERNEL, None)),
     **dict.fromkeys(
-        ("kstack", "stack"), ("it is a stack of the kernel, and " + _KERNEL, "ustack is the program's own")
+        ("kstack", "stack"), ("it is a stack of the kernel, which tracer does not walk", "ustack is the program's own")
     ),
     "unwatch": ("there are no watchpoints", None),
     "write_user": ("tracer writes nothing into what is traced", None),
@@ -57,7 +59,7 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
 BUILTINS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("curtask", "ctx"), (_KERNEL, None)),
     "jiffies": (_KERNEL, "nsecs counts the time since boot"),
-    "kstack": ("it is a stack of the kernel, and " + _KERNEL, "ustack is the program's own"),
+    "kstack": ("it is a stack of the kernel, which tracer does not walk", "ustack is the program's own"),
 }
 """Built-in values."""
 

@@ -15,11 +15,11 @@ from contextlib import closing
 from typing import Any, TypeVar
 
 from tracer.dataclass import NamedTuple, dataclass
-from tracer.errors import Fault, TracerError, printable
+from tracer.errors import NOWHERE, Fault, TracerError, printable
 from tracer.host.maps import within
-from tracer.kinds.model import AttachKind, AttachPoint, ProbeKind
+from tracer.kinds.model import AttachKind, AttachPoint, Machine, ProbeKind
 from tracer.kinds.registry import KINDS, SPELLINGS, kind_of
-from tracer.kinds.site import ArgSpec, FileSite, NothingThere, TailPlace, Target, Unreadable, fail_alike
+from tracer.kinds.site import ArgSpec, FileSite, NothingThere, Site, TailPlace, Target, Unreadable, fail_alike
 from tracer.lang.syntax.attach import read, refusal, scan
 from tracer.resolve.attach_texts import as_written, in_quotes, quoted
 from tracer.resolve.binary import Binaries, Binary
@@ -71,10 +71,14 @@ class Listed(NamedTuple):
     provider: str | None
     name: str
     sites: tuple[ListedSite, ...]
+    fields: tuple[str, ...] = ()
+    """Those of an event, as C declares them."""
 
     def as_json(self) -> dict[str, Any]:
         """The object of `tracer list --json`, numbers in hexadecimal as text."""
-        return {**self._asdict(), "path": in_quotes(self.path), "sites": [each.as_json() for each in self.sites]}
+        found = {**self._asdict(), "path": in_quotes(self.path), "sites": [each.as_json() for each in self.sites]}
+        del found["sites" if self.fields else "fields"]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +90,13 @@ class _Pattern:
     cpp: bool = False
 
 
-def list_probes(pattern: str | None, target: Target, left_out: list[str] | None = None) -> Iterator[Listed]:
+def list_probes(
+    pattern: str | None, target: Target, left_out: list[str] | None = None,
+    machine: Callable[[], Machine] | None = None,
+) -> Iterator[Listed]:
     """The probes that match, USDT before functions, each file by itself, in order of name. Raises `TracerError`.
 
-    `left_out` gets a line about what matches and cannot be attached.
+    `left_out` gets a line about what matches and cannot be attached. `machine` makes what knows the kernel's events.
     """
 
     def of_kind(kind: AttachKind, wanted: _Pattern, binary: Binary) -> Iterator[Listed]:
@@ -99,7 +106,9 @@ def list_probes(pattern: str | None, target: Target, left_out: list[str] | None 
 
     for each in _patterns(pattern):
         yield from (Listed(unit, kind.name, "", None, unit, ()) for kind, unit in _units(each))
-        if (point := _place(each, target)) is not None:
+        if (events := _events(each, machine)) is not None:
+            yield from events
+        elif (point := _place(each, target)) is not None:
             from tracer.resolve.sites.expand import sites_at
 
             yield from of_sites(sites_at(point, target, left_out if left_out is not None else []), (point,))
@@ -107,7 +116,10 @@ def list_probes(pattern: str | None, target: Target, left_out: list[str] | None 
             yield from _in_files(each, target, of_kind)
 
 
-def list_lines(pattern: str | None, target: Target, left_out: list[str] | None = None) -> Iterator[str]:
+def list_lines(
+    pattern: str | None, target: Target, left_out: list[str] | None = None,
+    machine: Callable[[], Machine] | None = None,
+) -> Iterator[str]:
     """The attach points of `list_probes`, a line each, many lines at a time. Raises `TracerError`."""
 
     def of_kind(kind: AttachKind, wanted: _Pattern, binary: Binary) -> Iterator[str]:
@@ -116,8 +128,10 @@ def list_lines(pattern: str | None, target: Target, left_out: list[str] | None =
         return _function_lines(wanted, binary, target, left_out)
 
     for each in _patterns(pattern):
-        if _place(each, target) is not None or _units(each):
-            yield from (f"{listed.probe}\n" for listed in list_probes(each, target, left_out))
+        word = (each or "").partition(":")[0]
+        by_machine = word in SPELLINGS and SPELLINGS[word].machine is not None
+        if by_machine or _place(each, target) is not None or _units(each):
+            yield from (f"{listed.probe}\n" for listed in list_probes(each, target, left_out, machine))
         else:
             yield from _in_files(each, target, of_kind)
 
@@ -185,6 +199,28 @@ def _units(pattern: str | None) -> list[tuple[ProbeKind, str]]:
     found = [(kind, f"{kind.name}:{unit}:") for unit in kind.units if matches(unit)]
     if not found:
         raise TracerError(f"no probe matches '{printable(pattern or '')}'", f"{word}:* lists the units")
+    return found
+
+
+def _events(pattern: str | None, machine: Callable[[], Machine] | None) -> list[Listed] | None:
+    """The events of `tracepoint:SYSTEM:NAME`, whose parts may be left out; None where another kind is named."""
+    word, *parts = (pattern or "").split(":")
+    kind = SPELLINGS.get(word)
+    if kind is None or kind.machine is None or machine is None:
+        return None
+    if len(parts) > 2:
+        raise TracerError(f"'{printable(pattern or '')}': too many parts", kind.form)
+    system, name = (part or "*" for part in (*parts, "*", "*")[:2])
+    point = AttachPoint(kind.name, pattern or "", NOWHERE, None, system, name)
+    return of_events(kind.machine(point, machine()))
+
+
+def of_events(sites: Iterable[Site]) -> list[Listed]:
+    """The events that have these sites."""
+    found = []
+    for site in sites:
+        _, system, name = site.probe.split(":")
+        found.append(Listed(site.probe, kind_of(site).name, "", system, name, (), site.declarations))
     return found
 
 

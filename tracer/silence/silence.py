@@ -182,6 +182,10 @@ class Silence:
             missed = {each: reason for each, reason in fresh.items() if self._at_end.unseen(self._sites(each))}
             return [*(notice for notice, _ in self._notices(missed)), *unseen]
         said: list[Notice] = [*(notice for notice, _ in self._notices(fresh)), *unseen, *rejected]
+        if events := [] if self._session.hits() < 0 or self._quiet else self._unhit_events():
+            for text in events:
+                silent_to(text, "")
+            said.append(NotHit(tuple(events), len(self._points), ""))
         return said if self._quiet else [*said, *self._unhit(silent)]
 
     def trapped(self) -> str:
@@ -229,6 +233,12 @@ class Silence:
         with_sites = [number for number in others if every[number].places]
         gone = self._session.gone
         return [each for each in with_sites if each not in gone and (not hits[each] or self._by_others(each))]
+
+    def _unhit_events(self) -> list[str]:
+        """The attach points of events of the kernel without a hit: nothing is to be explained, none happened."""
+        every = enumerate(self._points)
+        gone = self._session.gone
+        return [each.text for number, each in every if not (each.places or self._hits[number] or number in gone)]
 
     def _follows_returns(self, number: int) -> bool:
         """Whether the kernel follows its returns: it may have been called where some were not seen."""

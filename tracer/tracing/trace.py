@@ -109,7 +109,7 @@ class Trace:
             from tracer.target.chosen import described
 
             self._tell(*(Detail(f"process {described(pid)}") for pid in self._processes.pids))
-        if plan.shared and not plan.follow:
+        if plan.shared and not plan.follow and len(self._target.pids) > 1:
             much = f"{len(self._target.pids)} processes at {counted(len(plan.sites), 'place')}"
             self._tell(Chosen(f"{much} are too many for probes of their own: {_NOT_COUNTED}"))
         self._tell(*map(PassedOver, self._compiled.notes))

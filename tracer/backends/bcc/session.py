@@ -42,7 +42,7 @@ from tracer.host.polling import readable
 from tracer.kernel import bpf, buffers
 from tracer.kernel.limits import raise_limits
 from tracer.kernel.trials.instructions import where
-from tracer.kinds.site import FileSite, Target
+from tracer.kinds.site import FileSite, Target, places_among
 from tracer.lang.walk import added_to
 from tracer.plan.points import alone_of, points
 from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatch
@@ -285,7 +285,8 @@ class BccSession:
         found = {}
         for point, sites in self._generated.noted.items() if self._multi else ():
             noted = self._control.noted(sites)
-            found[point] = tuple(site for site, hit in zip(self._points[point].places, noted, strict=True) if not hit)
+            every = zip(self._points[point].sites, noted, strict=True)
+            found[point] = tuple(places_among(site for site, hit in every if not hit))
         return found
 
     def hit_cost(self, point: int) -> Cost | None:

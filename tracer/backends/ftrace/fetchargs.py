@@ -36,7 +36,7 @@ from tracer.backends.ftrace.attach.model import Attacher, NotExpressible
 from tracer.backends.ftrace.attach.uprobe import IN_FILES
 from tracer.dataclass import dataclass, field, replace
 from tracer.kernel.uprobe_events.events import Fetch
-from tracer.kinds.site import ArgSpec, Const, Mem, Reg, Unreadable
+from tracer.kinds.site import ArgSpec, Const, Mem, OwnOperand, Reg, Unreadable
 from tracer.lang.fixed_width import wrap_int
 from tracer.lang.types import IntType
 from tracer.steps import values
@@ -89,6 +89,22 @@ _MOST_IN_ARRAYS = 2560
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """Bytes of a field of the event, or with `start` bytes that its field locates, counted from there.
+
+    From `offset` on so many bytes: a number, signed or not (`sort` is its code for struct), a "block", or a "text",
+    which ends at its NUL; `any_size`: the program gives its size at the hit, so the value is a `Reach`.
+    """
+
+    fetch: int
+    start: int | None
+    offset: int
+    size: int
+    sort: str
+    any_size: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ThreadName:
     """`comm`: the index of its fetch."""
 
@@ -104,9 +120,14 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class FromSample:
-    """A value that every sample carries, or can: the process, the thread, the time, the CPU."""
+    """A value that every sample carries, or can: the process, the thread, the time, the CPU.
+
+    `late`: the thread may have ended but for its last switch. Perf has no number for it then, and the event's record
+    does.
+    """
 
     name: Literal["pid", "tid", "nsecs", "monotonic", "tai", "cpu", "moment"]
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +142,7 @@ class ChildPid:
     """`cpid`: known once the session is open."""
 
 
-Source = Number | Text | Block | ThreadName | Constant | FromSample | UserStack | ChildPid
+Source = Number | Text | Block | Held | ThreadName | Constant | FromSample | UserStack | ChildPid
 """Where the value of a leaf comes from; `fetch` and `guard` index the fetches of the event."""
 
 
@@ -147,13 +168,15 @@ class Fetches:
             return Constant(None)
         match source:
             case values.BuiltIn(name="pid" | "tid" | "nsecs" | "monotonic" | "tai" | "cpu" | "moment" as name):
-                return FromSample(name)
+                return FromSample(name, self.attacher.late and name in ("pid", "tid"))
             case values.BuiltIn(name="comm") if self.attacher.thread_name is not None:
                 return ThreadName(self.index(self.attacher.thread_name))
             case values.BuiltIn(name="cpid"):
                 return ChildPid()
             case values.Argument() | values.ReturnValue() | values.Register():
                 return self.value(source)
+            case values.Memory() | values.Text() | values.Bytes() if (index := self._holding(source.base)) is not None:
+                return self._held(source, index)
             case values.Memory(base=base, offset=offset, type=type) if base is not None:
                 place = self._pointed(base)
                 number = self.index(Fetch(_at(place, offset), f"{'s' if type.signed else 'u'}{type.bits}"))
@@ -182,7 +205,7 @@ class Fetches:
     def prepare(self, source: values.Source) -> None:
         """Asks for what must stand before the strings, as one of them may take the room of all guards behind it."""
         with suppress(NotExpressible):
-            if not isinstance(source, values.Text):
+            if not isinstance(source, values.Text) or self._holding(source.base) is not None:
                 self.leaf(source)
             elif source.base is not None and not is_absent(source, self.args):
                 self._pointer(source.base)
@@ -230,6 +253,25 @@ class Fetches:
         if fetch not in self.found:
             self.found.append(fetch)
         return self.found.index(fetch)
+
+    def _holding(self, base: values.Source | None) -> int | None:
+        """The argument that a base is, where the hit itself holds what is there."""
+        if not isinstance(base, values.Argument):
+            return None
+        operand = self.args[base.index].operand
+        return base.index if isinstance(operand, OwnOperand) and operand.held else None
+
+    def _held(self, source: values.InMemory, index: int) -> Held:
+        fetch, start = self.attacher.bytes(self.args[index].operand)
+        number = self.index(fetch)
+        match source:
+            case values.Memory(offset=offset, type=type):
+                code = "bhiq"[(type.bits // 8).bit_length() - 1]
+                return Held(number, start, offset, type.bits // 8, code if type.signed else code.upper())
+            case values.Bytes(offset=offset, size=size):
+                return Held(number, start, offset, size, "block")
+            case values.Text(offset=offset, size=size, sized=sized, measured=measured):
+                return Held(number, start, offset, size - 1 if sized else 1 << 16, "text", measured)
 
     def _pointer(self, base: values.Source) -> Number | Constant:
         if isinstance(base, values.Zero):

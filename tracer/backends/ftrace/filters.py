@@ -115,7 +115,7 @@ def _named(op: str, left: Value, right: Value, source_of: SourceOf) -> str | Non
 
 
 def _comparison(op: str, left: Value, right: Value, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> str | None:
-    type, source = left.type, source_of(plain(left))
+    type, source = left.type, source_of(_uncut(plain(left), source_of, fetches))
     if not isinstance(right, Const) or not isinstance(type, IntType) or type.bits != 64:
         return None
     if not isinstance(source, Number) or source.guard is not None:
@@ -137,6 +137,21 @@ def _comparison(op: str, left: Value, right: Value, source_of: SourceOf, fetches
             return None
         value = constant & high
     return f"{fetch.name(source.fetch)} {op} {value}" if low <= value <= high else None
+
+
+def _uncut(value: Value, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> Value:
+    """A value without a cast that cuts nothing, since what is fetched has that size and sign."""
+    if isinstance(value, Op) and value.op is operations.WRAP and is_word(value.type):
+        (narrow,) = value.args
+        inner = _uncut(narrow, source_of, fetches)
+        return value if inner is narrow else inner
+    if isinstance(value, Op) and value.op is operations.WRAP and isinstance(value.type, IntType):
+        inner = plain(value.args[0])
+        source = source_of(inner)
+        if isinstance(source, Number):
+            fits = fetches[source.fetch].type == f"{'s' if value.type.signed else 'u'}{value.type.bits}"
+            return inner if fits else value
+    return value
 
 
 def plain(value: Value) -> Value:

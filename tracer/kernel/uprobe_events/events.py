@@ -34,6 +34,11 @@ class Fetch:
         return self.type == "string"
 
     @property
+    def is_dynamic(self) -> bool:
+        """Whether its field says where its value stands."""
+        return self.is_string
+
+    @property
     def is_array(self) -> bool:
         """Whether it is bytes, fetched as an array of numbers."""
         return self.type.endswith("]")

@@ -45,13 +45,14 @@ def parse_format(text: str, fetches: Sequence[Fetch]) -> EventFormat:
             parts = dict(part.strip().split(":", 1) for part in line.split(";") if ":" in part)
             declaration = parts["field"]
             fields[declaration.split()[-1].partition("[")[0]] = FieldAt(
-                int(parts["offset"]), int(parts["size"]), parts["signed"] == "1", declaration.startswith("__data_loc")
+                int(parts["offset"]), int(parts["size"]), parts["signed"] == "1",
+                declaration.startswith(("__data_loc", "__rel_loc")),
             )
     fetched: dict[str, FieldAt] = {}
     end = 2  # the event's number, which is the first field of all
     for index, fetch in enumerate(fetches):
         field = fields.get(fetch.name(index))
-        if field is None or (field.size, field.dynamic) != (fetch.size, fetch.is_string) or field.offset < end:
+        if field is None or (field.size, field.dynamic) != (fetch.size, fetch.is_dynamic) or field.offset < end:
             message = f"this kernel lays out events in an unknown way: f{index} is not {fetch.type}"
             raise TracerError(message, _REPORT, text)
         end = field.offset + field.size

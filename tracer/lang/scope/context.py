@@ -201,9 +201,10 @@ class Context:
             return True
         if not self.is_address(address):
             return False
-        if not self.unit.reads("probe"):
+        there = self.unit.reads("probe") or self.unit.reads("fields")
+        if not there:
             self.error(f"there is no memory to read in {self.unit.place}", span, hint)
-        return self.unit.reads("probe")
+        return there
 
     def is_address(self, value: typed.Expr) -> bool:
         """Whether a number can be an address; reports one that has too few bits for that."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, NoFileYet, NothingInFiles, ProgramError, TracerError
-from tracer.kinds.model import AttachPoint
+from tracer.kinds.model import AttachPoint, Machine
 from tracer.kinds.registry import KINDS, alone, is_return
 from tracer.kinds.site import FileSite, NoFile, NoSuchLine, NothingThere, Site, SiteLimit, Target, fail_alike
 from tracer.lang.syntax.ast import Call, Clause, Name, Program
@@ -35,6 +35,7 @@ def expand(
     program: Program, target: Target, limit: int = ENOUGH, warnings: list[Diagnostic] | None = None, *,
     missing: str = "error", unsafe_returns: bool = False, inlined: bool = False, filtered: bool = False,
     later: bool = False, within: Callable[[AttachPoint], Sequence[Found]] | None = None, taken: int = 0,
+    machine: Callable[[], Machine] | None = None,
 ) -> dict[int, tuple[Site, ...]]:
     """The sites of every clause, by its index: no more than `limit` altogether, with those that are `taken` already.
     `Site.point` is the place of the attach point in the clause.
@@ -43,8 +44,8 @@ def expand(
     then, as with "ignore", a clause may have no sites. `unsafe_returns`: see `returns.plan_return`. `inlined`: a name
     means inlined copies too. `filtered`: on this kernel return probes end programs with a seccomp filter. `later`: of
     attach points that await files, those without any mean nothing yet. `within`: only what these files add to an attach
-    point is looked for. Raises `ProgramError` with all faults, `NoFileYet` where nothing but files that are awaited
-    could have a site.
+    point is looked for. `machine` makes what knows the kernel's events. Raises `ProgramError` with all faults,
+    `NoFileYet` where nothing but files that are awaited could have a site.
     """
     by_themselves = {
         index: alone(clause.points) if within is None else () for index, clause in enumerate(program.clauses)
@@ -72,6 +73,18 @@ def expand(
             sites: list[FileSite] = []
             offsets: set[int] = set()
             for number, point in enumerate(clause.points):
+                look = KINDS[point.kind].machine
+                if look is not None and machine is not None:
+                    try:
+                        events = [site.of_point(number) for site in look(point, machine())]
+                        left.check(len(events), f"this means {len(events)} events")
+                    except TracerError as error:
+                        fault = Diagnostic(error.message, point.span, error.hint)
+                        (absent if isinstance(error, NothingThere) else faults).append(fault)
+                        continue
+                    there = {site.spot for site in by_themselves[index]}
+                    by_themselves[index] += tuple([site for site in events if site.spot not in there])
+                    left = left.less(len(events))
                 if KINDS[point.kind].sites is None:
                     continue
                 files.given = None if within is None else within(point)
@@ -110,7 +123,7 @@ def expand(
         raise NothingThere("nothing of it is there")
     if awaited and not faults and not absent and not any(result.values()):
         raise NoFileYet(program.source, awaited)
-    if not known and not any(result.values()):
+    if not known and not any(result.values()) and not any(by_themselves.values()):
         faults += absent  # nothing would be left
     elif missing == "error":
         faults += [replace(each, hint=_and_without(each.hint)) for each in absent]

@@ -62,8 +62,8 @@ class Attachments:
         """Attaches every variant; returns the number of sites, 0 where `stop` said so. On failure nothing is left
         attached.
 
-        The last clause first: the kernel runs the consumers of a breakpoint in the reverse order of their registration
-        (kernel/events/uprobes.c, consumer_add), and clauses at one site must run in the order of the program.
+        Clauses at one site must run in the order of the program: the last clause comes first where the kernel runs the
+        consumers of a breakpoint in the reverse order of their registration (kernel/events/uprobes.c, consumer_add).
         """
         attaching = Attaching(plan, self._pids, self._multi, self._watcher, self._descriptors, stop)
         try:
@@ -77,6 +77,9 @@ class Attachments:
                 from tracer.backends.bcc.attach.call_counters import counting
 
                 jobs += counting(plan, programs, self.left_out)
+            if any(attacher.in_order for attacher in self._works):
+                last = [job for job in jobs if _attacher(job).in_order]
+                jobs = [job for job in jobs if not _attacher(job).in_order] + last[::-1]
             for attacher, work in self._works.items():
                 work.plan_jobs([job for job in jobs if _attacher(job) is attacher])
             self._anchors = [Anchors(pid, plan, self._watcher, self._multi, self._is_child) for pid in self._pids]

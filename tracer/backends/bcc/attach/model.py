@@ -75,8 +75,10 @@ class Attacher(Protocol):
     """The programs of some kinds of probes, and the way in which they are attached.
 
     Where its programs run at the hits of all processes, whichever are traced, they test whose hit it is
-    (`Plan.shared`).
+    (`Plan.shared`). `in_order`: those at one site run in the order in which they were attached; else the last first.
     """
+
+    in_order: bool
 
     @property
     def context(self) -> Context:

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from tracer.backends.bcc.attach.model import Attacher
+from tracer.backends.bcc.attach.tracepoint import TRACEPOINTS
 from tracer.backends.bcc.attach.uprobe import IN_FILES
 from tracer.backends.bcc.codegen.function import Context
 from tracer.kinds.site import Site
+from tracer.kinds.tracepoint import TRACEPOINT
 from tracer.kinds.uprobe import UPROBE, URETPROBE
 from tracer.kinds.usdt import USDT
 from tracer.plan.model import Variant
 
 ATTACHERS: Final[dict[str, Attacher]] = {
-    place: IN_FILES for kind in (USDT, UPROBE, URETPROBE) for place in kind.places
+    **{place: IN_FILES for kind in (USDT, UPROBE, URETPROBE) for place in kind.places},
+    **dict.fromkeys(TRACEPOINT.places, TRACEPOINTS),
 }
 """By what `Site.kind` says."""
 

@@ -36,6 +36,7 @@ _ToCall = Callable[[list[_Marked]], Call]
 class _InFiles:
     """See `attach.model.Attacher`."""
 
+    in_order = False
     context = REGISTERS
 
     def load(self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int]) -> int:

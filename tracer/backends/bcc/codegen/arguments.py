@@ -39,6 +39,7 @@ class _Registers:
     """The context of a probe on an instruction: the registers there. See `function.Context`."""
 
     struct = "pt_regs"
+    result = 0
 
     def argument(self, function: CFunction, index: int, name: Name) -> C:
         return _argument(function, index, name)

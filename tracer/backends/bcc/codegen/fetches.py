@@ -8,9 +8,10 @@ from tracer.backends.bcc.codegen.c import C, call, cast
 from tracer.backends.bcc.codegen.function import Buffer, CFunction
 from tracer.backends.bcc.codegen.placement import Leaf
 from tracer.backends.bcc.codegen.wide import clear, computed, set_used, zero
+from tracer.kinds.site import OwnOperand
 from tracer.lang.types import StackType
 from tracer.steps.model import Fetch
-from tracer.steps.values import Argument, BuiltIn, Bytes, Memory, Register, ReturnValue, Text, UserStack
+from tracer.steps.values import Argument, BuiltIn, Bytes, InMemory, Memory, Register, ReturnValue, Text, UserStack
 
 _BUILT_INS = {
     "pid": call("process_id"),
@@ -62,7 +63,7 @@ def fetch(function: CFunction, step: Fetch) -> None:
             address = computed(function, step.address)
             value = function.declare(name.id, name.type, "0")
             function.reads_memory = True
-            function.leave_unreadable(call("read_user", f"&{value}", f"sizeof({value})", address))
+            function.leave_unreadable(call(_reader(function, step), f"&{value}", f"sizeof({value})", address))
         case Bytes(size=size):
             assert step.address is not None
             address = computed(function, step.address)
@@ -73,7 +74,7 @@ def fetch(function: CFunction, step: Fetch) -> None:
             if length is not None:
                 function.leave_unreadable(call("failed", call("read_part", buffer.at(0), size, address, length)))
                 return
-            function.leave_unreadable(call("read_user", buffer.at(0), size, address))
+            function.leave_unreadable(call(_reader(function, step), buffer.at(0), size, address))
         case Text() | UserStack():
             at = function.placement.homes.get(name.id)
             if isinstance(at, Leaf):
@@ -86,6 +87,20 @@ def fetch(function: CFunction, step: Fetch) -> None:
                 function.read_texts.add(name.id)
             else:
                 _stack_into(function, step, function.home(name))
+
+
+def _is_held(function: CFunction, step: Fetch) -> bool:
+    """Whether what is read is a part of the hit, no memory of the process."""
+    assert isinstance(step.source, InMemory)
+    base = step.source.base
+    if not isinstance(base, Argument):
+        return False
+    operand = function.variant.args[base.index].operand
+    return isinstance(operand, OwnOperand) and operand.held
+
+
+def _reader(function: CFunction, step: Fetch) -> str:
+    return "read_held" if _is_held(function, step) else "read_user"
 
 
 def _place(function: CFunction, step: Fetch) -> tuple[C, C | None]:
@@ -102,17 +117,21 @@ def _text(function: CFunction, step: Fetch, to: str, address: C, measure: C | No
     assert isinstance(step.source, Text)
     size = step.source.size
     function.reads_memory = True
+    held = _is_held(function, step)
     if measure is None:
-        length = function.temporary("length", call("read_user_text", to, size, address), "s64")
+        reader = "read_held_text" if held else "read_user_text"
+        length = function.temporary("length", call(reader, to, size, address), "s64")
     else:
-        length = function.temporary("length", call("read_sized_text", to, size, address, measure), "s64")
+        reader = "read_held_sized" if held else "read_sized_text"
+        length = function.temporary("length", call(reader, to, size, address, measure), "s64")
     function.leave_unreadable(call("failed", length))
     if not step.source.sized:
         told = "0" if step.once is None else f"told{step.once}"
         noted = "" if step.once is None else f"{told} = "
         if measure is not None:
             function.line(f"if ({measure} > {size})")
-        function.line("\t" * (measure is not None) + f"{noted}check_cut({length}, {size}, {address}, {told});")
+        checker = "check_held" if held else "check_cut"
+        function.line("\t" * (measure is not None) + f"{noted}{checker}({length}, {size}, {address}, {told});")
     return length
 
 

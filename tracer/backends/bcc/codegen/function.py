@@ -159,6 +159,9 @@ class Context(Protocol):
 
     struct: str
 
+    result: int
+    """The value that the function returns to the kernel."""
+
     def argument(self, function: CFunction, index: int, name: Name) -> C:
         """The C that reads `argN`."""
 

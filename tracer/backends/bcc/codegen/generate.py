@@ -291,11 +291,11 @@ def _body(shared: Shared, steps: Steps, variants: list[Variant], context: Contex
     declare_slots(function, steps.body[:first])
     run(function, steps.body[:first])
     # The scratch slot is taken as late as possible, since most hits may end at the predicate.
-    early = _TAKE if function.wants_slot else []
+    early = _take(context.result) if function.wants_slot else []
     predicate, function.lines = function.lines, []
     declare_slots(function, steps.body[first:])
     run(function, steps.body[first:])
-    late = _TAKE if function.wants_slot and not early else []
+    late = _take(context.result) if function.wants_slot and not early else []
     function.lines = [*early, *predicate, *late, *function.lines]
     return function
 
@@ -318,17 +318,20 @@ def _text(
         # does not infer that it is not NULL.
         *(["\tOPAQUE(control);"] if function.many else []),
         "\tif (!control || !site)" if function.many else "\tif (!control)",
-        "\t\treturn 0;",
+        f"\t\treturn {function.context.result:d};",
         *(["\tNOTE_SITE(control, ctx);"] if notes else []),
         *function.lines,
         *(["done:"] if function.leaves or function.unreadable else []),
         *([f"\tif ({ROUNDS} >= {NO_ROUNDS})", "\t\tlose(LOST_LOOPS);"] if ROUNDS in function.variables else []),
         *(["\tif (scratch)", "\t\tscratch_give(scratch);"] if function.wants_slot else []),
-        "\treturn 0;",
+        f"\treturn {function.context.result:d};",
         *(["unreadable:", "\tlose(LOST_UNREADABLE);", "\tgoto done;"] if function.unreadable else []),
         "}",
     ]
     return "\n".join(lines) + "\n"
 
 
-_TAKE = ["\tscratch = scratch_take();", "\tif (!scratch) {", "\t\tlose(LOST_BUSY);", "\t\treturn 0;", "\t}"]
+def _take(result: int) -> list[str]:
+    return [
+        "\tscratch = scratch_take();", "\tif (!scratch) {", "\t\tlose(LOST_BUSY);", f"\t\treturn {result:d};", "\t}",
+    ]  # fmt: skip

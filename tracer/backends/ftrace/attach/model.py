@@ -20,10 +20,11 @@ class Attacher(Protocol):
     """The attacher of some kinds of probes.
 
     `triggers`: their events can have hist triggers. `thread_name` is the fetch argument that is the thread's name, None
-    where an event does not carry it.
+    where an event does not carry it. `late`: a thread that has ended can still be in one.
     """
 
     triggers: bool
+    late: bool
     thread_name: Fetch | None
 
     def group(self, site: Site) -> Hashable:
@@ -43,6 +44,11 @@ class Attacher(Protocol):
 
     def pointer(self, operand: Operand, index: int) -> str:
         """The place of `argN`, which is an address to read at. Raises `NotExpressible`."""
+
+    def bytes(self, operand: Operand) -> tuple[Fetch, int | None]:
+        """The field that holds an operand which the hit itself holds (`OwnOperand.held`). Where the field only says
+        where the bytes are, from how far behind the record's start that is counted, else None.
+        """
 
     def cost(self, sites: Sequence[Site], costs: HitCosts, sample_type: int) -> Cost | None:
         """The cost of a hit; None while that is being measured."""

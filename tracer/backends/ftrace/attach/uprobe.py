@@ -17,6 +17,7 @@ class _InFiles:
     """See `attach.model.Attacher`."""
 
     triggers = True
+    late = False
     thread_name: Fetch | None = Fetch("$comm", "string")
 
     def group(self, site: Site) -> Hashable:
@@ -44,6 +45,9 @@ class _InFiles:
                 return f"@+{offset}"
             case _:
                 raise NotExpressible(f"arg{index} is at a computed address")
+
+    def bytes(self, operand: Operand) -> tuple[Fetch, int | None]:
+        raise NotExpressible("a hit of a place in a file holds nothing")
 
     def cost(self, sites: Sequence[Site], costs: HitCosts, sample_type: int) -> Cost | None:
         return costs.of(cast("Sequence[FileSite]", sites), sample_type)

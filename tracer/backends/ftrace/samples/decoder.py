@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tracer.backends.ftrace.fetchargs import Source
+from tracer.backends.ftrace.fetchargs import FromSample, Source
 from tracer.backends.ftrace.samples.shape import Bytes, Sample, Shape
 from tracer.backends.ftrace.samples.writer import Writer, define
 from tracer.dataclass import dataclass
@@ -58,7 +58,8 @@ def build(
         fetches = (*fetches, Fetch("", "u16"))
     decoders: list[Decoder] = []
     for runs in branches:
-        writer = Writer(format, fetches, shape, time_offset, child_pid, unwinder)
+        late = any(isinstance(source, FromSample) and source.late for _, sources in runs for source in sources)
+        writer = Writer(format, fetches, shape, time_offset, child_pid, unwinder, late)
         calls = [(function, writer.hit(sources)) for function, sources in runs]
         run, slots = _runner(calls, runtime), partial(_same, writer.slots())
         decoders.append(Decoder(format.id, writer.codes, writer.decoder(), run, slots))

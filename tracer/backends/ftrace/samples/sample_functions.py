@@ -42,6 +42,22 @@ def cut(arrays: bytes, address: int, kept: bytes, room: int) -> Reach:
     return known, None if behind is NO_ROOM and len(known) < room else behind
 
 
+def held(field: bytes, offset: int, size: int, sort: str) -> int | bytes | None:
+    """A part of a field (see `fetchargs.Held`); None where the field does not have all of it."""
+    part = field[offset : offset + size]
+    if sort == "text":
+        return part.partition(b"\0")[0]
+    if len(part) < size:
+        return None
+    number: int | bytes = part if sort == "block" else struct.unpack("=" + sort, part)[0]
+    return number
+
+
+def reached(text: int | bytes | None) -> Reach | None:
+    """A text of which the program says at the hit how much it wants: it is all there."""
+    return (text, b"") if isinstance(text, bytes) else None
+
+
 def unwound(
     registers: int, unwinder: Unwinder | None, data: Bytes, raw: int, pid: int, at_ns: int, frames: int
 ) -> Stack:

@@ -16,15 +16,17 @@ from tracer.backends.ftrace.fetchargs import (
     ChildPid,
     Constant,
     FromSample,
+    Held,
     Number,
     Source,
     Text,
     ThreadName,
     UserStack,
 )
-from tracer.backends.ftrace.samples.sample_functions import cut, last_true, reach, unwound, user_stack
+from tracer.backends.ftrace.samples.sample_functions import cut, held, last_true, reach, reached, unwound, user_stack
 from tracer.backends.ftrace.samples.shape import CPU, PID, TID, TIME, Bytes, Sample, Shape
 from tracer.host.clock import ahead_ns
+from tracer.host.first_namespace import in_first_pid_namespace
 from tracer.kernel.uprobe_events.events import Fetch
 from tracer.kernel.uprobe_events.format import EventFormat
 from tracer.steps.python.runtime import NO_ROOM, measured
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from tracer.backends import Unwinder
 
 _ALL = (1 << 64) - 1
+_NONE = (1 << 32) - 1
+"""Perf's number for a thread that has none any more."""
 COMM_TOKEN = _ALL - 69
 """Where the kernel reads `$comm` if told to fetch a string there (FETCH_TOKEN_COMM, -ECOMM; seen on 6.18)."""
 _PAGE = 4000  # less what an event has beside its fetch arguments, and the sentinel
@@ -57,8 +61,9 @@ class Writer:
 
     def __init__(
         self, format: EventFormat, fetches: Sequence[Fetch], shape: Shape, time_offset: int, child_pid: int,
-        unwinder: Unwinder | None,
+        unwinder: Unwinder | None, late: bool = False,
     ) -> None:  # fmt: skip
+        """`late`: the number of the thread in the record is read too, in the place before the fields."""
         self.shape = shape
         self.unwinder = unwinder
         self.fetches = fetches
@@ -67,7 +72,8 @@ class Writer:
         self.fields = [format.fields[f"f{number}"] for number in range(len(fetches))]
         self.strings = [number for number, fetch in enumerate(fetches) if fetch.is_string]
         self.has_sentinel = any(fetches[number] != THREAD_NAME for number in self.strings)
-        self.first = shape.event + 1
+        self.late = late
+        self.first = shape.event + 1 + late
         self.resolved: list[Source] = []
         self.raw_codes = self._raw_codes()
         self.codes = f"{shape.prefix}4x{self.raw_codes}"
@@ -98,6 +104,8 @@ class Writer:
             "no_room": NO_ROOM,
             "reach": reach,
             "cut": cut,
+            "held": held,
+            "reached": reached,
             "measured": measured,
         }
         if self.has_sentinel:
@@ -128,7 +136,7 @@ class Writer:
 
     def _raw_codes(self) -> str:
         """Struct's codes of the raw data: the event's number, then the fields with what lies between them left out."""
-        codes, end = "H", 2
+        codes, end = ("H2xI", 8) if self.late else ("H", 2)
         for field, fetch in zip(self.fields, self.fetches, strict=True):
             codes += f"{field.offset - end}x" if field.offset > end else ""
             codes += f"{field.size}s" if fetch.is_array else _CODES[field.size, field.signed and not field.dynamic]
@@ -145,6 +153,11 @@ class Writer:
                 return f"t[{TIME}] + {self.time_offset}" if self.time_offset else f"t[{TIME}]"
             case FromSample(name="monotonic" | "tai" as clock):
                 return f"t[{TIME}] + ({self.time_offset + ahead_ns(clock)})"
+            case FromSample(name="pid" | "tid" as name, late=True):
+                number = f"t[{PID if name == 'pid' else TID}]"
+                # The record's is of the first pid namespace; perf says 0 of a thread that ours does not see.
+                other = f"t[{self.first - 1}]" if in_first_pid_namespace() else "0"
+                return f"({number} if {number} != {_NONE} else {other})"
             case FromSample(name=name):
                 return f"t[{ {'pid': PID, 'tid': TID, 'cpu': CPU, 'moment': TIME}[name] }]"
             case Number(guard=None):
@@ -164,6 +177,8 @@ class Writer:
                 whole = " + ".join(f"t[{self.first + number}]" for number in arrays)
                 valid, absent = " and ".join(f"v{guard}" for guard in guards), self._absent(guards[0], starved)
                 return f"({whole})[:{size}] if {valid} else {absent}"
+            case Held():
+                return self._held(source)
             case ThreadName(fetch):
                 return f"{self._text(fetch)} if n{fetch} else None"
             case UserStack(frames) if self.shape.registers:
@@ -179,6 +194,18 @@ class Writer:
             case Text():
                 return self._sized(source, starved)
         raise AssertionError(source)
+
+    def _held(self, held: Held) -> str:
+        """What a field holds, or what lies where it says; None where that is not all there."""
+        field = f"t[{self.first + held.fetch}]"
+        offset, size = int(held.offset), int(held.size)
+        if held.start is None:
+            whole = field
+        else:
+            at = f"(r + {int(held.start)} + ({field} & 0xffff))"
+            whole = f"bytes(b[{at} : {at} + ({field} >> 16)])"
+        value = f"held({whole}, {offset}, {size}, {held.sort!r})"
+        return f"reached({value})" if held.any_size else value
 
     def _sized(self, text: Text, starved: bool) -> str:
         """A string whose size the program gives: where it is not whole, as far as its arrays reach."""

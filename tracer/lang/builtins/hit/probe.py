@@ -48,7 +48,7 @@ def argument(context: Context, name: str, index: int, span: Span) -> typed.Expr 
     """`argN`, which a site has or has not."""
     unit = context.unit
     if not unit.reads("probe"):
-        hint = "arguments belong to usdt and uprobe probes"
+        hint = "arguments belong to usdt and uprobe probes" + "; fields are args.NAME" * unit.reads("fields")
         misplaced = context.misplaced(f"{name} is not known in {unit.place}", span, hint)
         return None if misplaced else typed.Arg(UINT64, span, index)
     if unit.returns_only:
@@ -177,7 +177,7 @@ def _probe_type(ctx: Lowering[V], node: typed.Builtin) -> V:
 
 VALUES = (
     Value(
-        "probetype", StringType(16), "kind of the probe: uprobe, uretprobe, usdt, interval or special",
+        "probetype", StringType(16), "kind of the probe: uprobe, uretprobe, usdt, tracepoint, interval or special",
         "@[probetype] = count();", shown="string", lower=_probe_type,
     ),
     Value("probe", _probe, "full name of the probe that was hit", "@[probe] = count();", shown="string", lower=_text),

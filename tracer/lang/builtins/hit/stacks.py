@@ -26,7 +26,9 @@ def noted(context: Context, name: str, span: Span) -> None:
         narrow = next(site for site in context.unit.places if site.word < 8)
         what = f"frame pointers do not give the {name} of a 32-bit program: the kernel passes over a caller"
         context.error(f"{what} ({narrow.path})", span, "leave out stack_unwind = fp")
-    if not context.unit.reads("probe") and not context.unit.clause.uncalled:
+    if context.unit.reads("fields"):
+        context.error(f"{name} is not known in {context.unit.place}", span, f"it belongs to a {named('probe')}")
+    elif not context.unit.reads("probe") and not context.unit.clause.uncalled:
         what = f"{name} is empty in {context.unit.place}, which runs in tracer itself"
         context.warn(what, span, f"a {named('probe')} has the stack of the program that hits it")
 

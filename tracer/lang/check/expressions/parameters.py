@@ -1,4 +1,7 @@
-"""`args` and `args.name`: the parameters of the function that was entered, as debug information describes them."""
+"""`args` and `args.name`: the parameters of the function that was entered, as debug information describes them.
+
+Those of events of the kernel are in `fields`.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,10 @@ def whole(ctx: Context, span: Span) -> typed.Expr | None:
     """`args`: a record of all."""
     if variables.at_places(ctx):
         return variables.whole(ctx, "args", span)
+    if ctx.unit.reads("fields"):
+        from tracer.lang.check.expressions import fields
+
+        return fields.whole(ctx, span)
     parameters = _parameters(ctx, span)
     if parameters is None:
         return None
@@ -43,6 +50,10 @@ def named(ctx: Context, name: str, span: Span) -> typed.Expr | None:
     """`args.name`."""
     if variables.at_places(ctx):
         return variables.named(ctx, "args", name, span)
+    if ctx.unit.reads("fields"):
+        from tracer.lang.check.expressions import fields
+
+        return fields.named(ctx, name, span)
     parameters = _parameters(ctx, span)
     if parameters is None:
         return None

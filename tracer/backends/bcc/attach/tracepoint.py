@@ -1,0 +1,85 @@
+"""Events of the kernel on the BCC backend: a program at a perf event, which runs at the hits of all processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from tracer.backends.bcc.attach.model import Job, Refused, Work
+from tracer.backends.bcc.codegen import c
+from tracer.backends.bcc.codegen.function import CFunction
+from tracer.kernel import bpf, perf
+from tracer.kernel.trials.hit_cost import Cost
+from tracer.kernel.trials.instructions import Stopped
+from tracer.kinds.kernel_event import Field, KernelEvent
+from tracer.kinds.site import Site
+from tracer.lang.types import IntType
+from tracer.steps.values import Name
+
+if TYPE_CHECKING:
+    from tracer.kernel.trials.hit_cost import HitCosts
+
+
+class _Record:
+    """The context of a program at an event: the event's record. See `codegen.function.Context`."""
+
+    struct = "event"
+    result = 1
+    """With 0 the kernel would let no perf event have the hit, whoever opened it (trace_call_bpf)."""
+
+    def argument(self, function: CFunction, index: int, name: Name) -> c.C:
+        spec = function.variant.args[index]
+        field = cast(Field, spec.operand)
+        word = c.c_type(name.type)
+        if field.held:
+            return c.cast(word, c.C(_address(field), "u64"))
+        held = c.c_type(IntType(8 * spec.size, spec.signed))
+        if field.offset % field.size == 0:
+            return c.cast(word, c.C(f"*({held} *)((char *)ctx + {field.offset:d})", held))
+        value = function.declare(name.id, IntType(8 * spec.size, spec.signed), "0")
+        function.reads_memory = True
+        function.leave_unreadable(c.C(f"read_held(&{value}, {spec.size:d}, (u64)ctx + {field.offset:d})"))
+        return c.cast(word, value)
+
+
+def _address(field: Field) -> str:
+    if not field.located:
+        return f"(u64)ctx + {field.offset:d}"
+    start = f"(*(u32 *)((char *)ctx + {field.offset:d}) & 0xffff)"
+    return f"(u64)ctx + {start}" + (f" + {field.offset + 4:d}" if field.from_itself else "")
+
+
+class _Attached(Work):
+    def attach(self, job: Job) -> None:
+        watcher, held = self.attaching.watcher, self.attaching.held
+        for site, cookie in job.sites:
+            if self.attaching.stop():
+                raise Stopped
+            # Disabled: then nothing is counted besides, and the program runs nevertheless.
+            attributes = perf.Attributes(perf.TYPE_TRACEPOINT, cast(KernelEvent, site).number, flags=perf.DISABLED)
+            try:
+                event = watcher.open_one(perf.event_call(attributes, -1, perf.online_cpus()[0]))
+                held.append((event, job.point, 1))
+                if self.attaching.multi:
+                    held.append((watcher.open_one(bpf.link_event(job.program, event, cookie)), job.point, 0))
+                else:
+                    perf.attach(event, job.program)
+            except OSError as error:
+                raise Refused(error, [site]) from error
+
+
+class _Tracepoints:
+    """See `attach.model.Attacher`."""
+
+    in_order = True
+    context = _Record()
+    begin = _Attached
+
+    def load(self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int]) -> int:
+        return bpf.program_load(code, name, kind=bpf.TRACEPOINT, functions=functions)
+
+    def cost(self, sites: Sequence[Site], costs: HitCosts) -> Cost | None:
+        return Cost(100.0, "it is an event of the kernel")
+
+
+TRACEPOINTS = _Tracepoints()

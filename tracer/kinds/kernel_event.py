@@ -1,0 +1,61 @@
+"""The sites of events of the kernel."""
+
+from __future__ import annotations
+
+from tracer.dataclass import dataclass
+from tracer.kinds.site import OwnOperand, Site
+
+_OF_ONE_TASK = ("sched_process_exec", "sched_process_exit", "sched_process_fork", "sched_process_wait")
+"""Events of the scheduler whose thread is the one in which they happen, though they name it, or its parent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field(OwnOperand):
+    """A field of an event's record, `offset` bytes from its start: a number of `size` bytes, or such bytes.
+
+    `declared` is its type in C, as the event's `format` file has it. `located`: what is there is a u32 that says where
+    the field's bytes are, `from_itself` counted from behind it (`__rel_loc`) rather than from the record's start.
+    """
+
+    name: str
+    declared: str
+    offset: int
+    size: int
+    number: bool
+    signed: bool = False
+    located: bool = False
+    from_itself: bool = False
+
+    @property
+    def held(self) -> bool:
+        """See `OwnOperand`."""
+        return not self.number
+
+    def __str__(self) -> str:
+        """As C declares it: `char prev_comm[16]`, `__data_loc char[] filename`."""
+        item, bracket, bound = self.declared.partition("[")
+        return f"{item} {self.name}[{bound}" if bracket and not self.located else f"{self.declared} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEvent(Site):
+    """An event that the kernel has, with its number. Its `args` are its fields, in the order of its record."""
+
+    system: str
+    name: str
+    number: int
+
+    everywhere = True
+
+    @property
+    def declarations(self) -> tuple[str, ...]:
+        """See `Site`."""
+        return tuple([str(spec.operand) for spec in self.args])
+
+    @property
+    def indivisible(self) -> str:
+        """See `Site`. Events of the scheduler happen in one thread and are about another, or about two."""
+        others = [spec.text for spec in self.args if spec.text == "pid" or spec.text.endswith("_pid")]
+        if self.system != "sched" or not others or self.name in _OF_ONE_TASK:
+            return ""
+        return f"it is about the thread of {' and of '.join(others)}, which need not be the one that it happens in"
