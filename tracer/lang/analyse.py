@@ -39,6 +39,10 @@ def analyse(
     faults.
     """
     config, said = configure(program.config, environment, given)
+    if any(clause.bare for clause in program.clauses):
+        from tracer.lang.check.bare import with_bodies
+
+        program = with_bodies(program, sites, lambda program, sites: analyse(program, sites, environment, given))
     if program.macros or program.functions:
         from tracer.lang.macros.expand import expanded
 

@@ -131,7 +131,8 @@ class _Layout:
             self.at += 1
             self.out.append(f"/{_line(predicate)}/\n")
             self._comments()
-        self.out.append(_block(self._body(), 0) + "\n")
+        if self.at < len(self.text):  # else it shows its hits
+            self.out.append(_block(self._body(), 0) + "\n")
 
     def _comments(self) -> None:
         """Comments between the parts of a clause get lines of their own, before what follows."""
@@ -141,11 +142,11 @@ class _Layout:
             self._skip()
 
     def _closes(self) -> bool:
-        """Whether the slash that is next ends the predicate: a block follows."""
+        """Whether the slash that is next ends the predicate: a block follows, or nothing."""
         lines = self._skip()
         if self.text[self.at : self.at + 1] != "/" or lines < 0:
             return self.at >= len(self.text)
-        return re.compile(r"/(?:\s|//[^\n]*\n|/\*.*?\*/)*\{", re.S).match(self.text, self.at) is not None
+        return re.compile(r"/(?:\s|//[^\n]*\n|/\*.*?\*/)*(?:\{|\Z)", re.S).match(self.text, self.at) is not None
 
     def _body(self) -> list[_Word]:
         """The words of a block, its braces included."""

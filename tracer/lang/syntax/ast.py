@@ -332,13 +332,16 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """`attach points /predicate/ { body }`. `uncalled`: it never runs, and checks a function that nobody calls."""
+    """`attach points /predicate/ { body }`. `uncalled`: it never runs, and checks a function that nobody calls. `bare`:
+    it has no body, and shows its hits (`check.bare`).
+    """
 
     points: tuple[AttachPoint, ...]
     predicate: Expr | None
     body: tuple[Stmt, ...]
     span: Span
     uncalled: bool = False
+    bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Fault, ProgramError, Source, Span
-from tracer.kinds.registry import SPELLINGS
+from tracer.kinds.registry import KINDS, SPELLINGS
 from tracer.lang.syntax import ast, attach
 from tracer.lang.syntax.lexer import Token
 from tracer.lang.syntax.statements import StatementParser, TooManyFaults
@@ -227,6 +227,10 @@ class Parser(StatementParser):
         predicate = self._optional_predicate()
         if not self.at("{"):
             found = self.lexer.peek()
+            # `PROBE // { … }` is a comment, and was meant to be more than that.
+            nothing = found.kind == "end" and points and "{" not in self.source.text[points[-1].span.end :]
+            if nothing and all("probe" in KINDS[point.kind].reads for point in points):
+                return ast.Clause(tuple(points), predicate, (), Span(start, found.span.end), bare=True)
             self.fail(
                 f"expected '{{' after the attach point, found {found.describe()}", found.span, self._clause_hint(found)
             )

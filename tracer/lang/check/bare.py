@@ -1,0 +1,64 @@
+"""A probe without a body shows its hits: the time, who it was, and as much of the arguments as is known there.
+
+What is known, the checker says itself: of the bodies that come into question the first is taken that it finds no fault
+in. So `uprobe:FILE:f /arg0 > 5/` is the program that a user would have written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tracer.dataclass import replace
+from tracer.errors import ProgramError, Source
+from tracer.kinds.registry import KINDS
+from tracer.kinds.site import Site
+from tracer.lang.syntax import ast
+from tracer.lang.syntax.parser import parse
+from tracer.lang.walk import rewrite
+
+Sites = Mapping[int, tuple[Site, ...]]
+
+_MOST = 6
+"""Arguments of a function whose parameters nothing tells: those in registers."""
+
+_EVERY = 'time=strftime("%H:%M:%S.%f", nsecs), comm=comm, pid=pid, tid=tid, probe=probe'
+
+
+def with_bodies(program: ast.Program, sites: Sites, check: Callable[[ast.Program, Sites], object]) -> ast.Program:
+    """The program with a body for each clause that has none. `check` raises `ProgramError`."""
+    clauses = []
+    for index, clause in enumerate(program.clauses):
+        clauses.append(clause)
+        own = sites.get(index)
+        for text in _bodies(clause, own or ()) if clause.bare else ():
+            clauses[-1] = _with_body(clause, text)
+            alone = replace(program, clauses=(clauses[-1],))
+            try:
+                check(alone, {} if own is None else {0: own})
+            except ProgramError:
+                continue
+            break
+    return replace(program, clauses=tuple(clauses))
+
+
+def _bodies(clause: ast.Clause, sites: tuple[Site, ...]) -> Iterator[str]:
+    """The bodies that come into question, the one that shows most first."""
+    reads = [KINDS[point.kind].reads for point in clause.points]
+    result = "retval=retval" if all("return" in each for each in reads) else ""
+    noted = all("note" in each for each in reads)
+    least = min((len(site.args) for site in sites), default=0)
+    numbered = ", ".join(f"arg{number}=arg{number}" for number in range(least if noted else min(least, _MOST)))
+    arguments = f"args=({numbered})" if least else ""
+    for parts in ((arguments if noted else "args=args", result), (arguments, result), ("", result), ("", "")):
+        yield ", ".join([_EVERY, *filter(None, parts)])
+
+
+def _with_body(clause: ast.Clause, text: str) -> ast.Clause:
+    made = parse(Source(f"BEGIN {{ print(({text})); }}")).clauses[0].body
+    span = clause.points[0].span.to(clause.points[-1].span)
+
+    def here(node: Any) -> Any:
+        return replace(node, span=span)
+
+    return replace(clause, body=tuple(rewrite(statement, here) for statement in made), bare=False)
