@@ -228,6 +228,7 @@ class Details:
             if self._path:
                 self._texts.close()
             self._path, self._texts, self._running = listed.path, SiteTexts(listed.path), None
+        line = 0
         if listed.sites and (line := self._texts.line_in(listed.kind, listed.probe, listed.sites[0].address)):
             yield from self._texts.source(line, listed.sites[0].address)
         variables = [[*self._texts.variables(listed.kind, listed.probe, site.address)] for site in listed.sites]
@@ -235,7 +236,7 @@ class Details:
         same = len({*prototypes}) == 1  # static functions of one name may have others
         yield from prototypes[0] if same else ()
         for site, prototype, inside in zip(listed.sites, prototypes, variables, strict=True):
-            yield self._place(listed, site)
+            yield self._place(listed, site, line)
             yield from () if same else (f"  {each}" for each in prototype)
             for index, arg in enumerate(site.args):
                 yield f"  arg{index}: {self._texts.argument(arg)}"
@@ -261,13 +262,13 @@ class Details:
         if listed.kind in KINDS_OF_SITES and KINDS_OF_SITES[listed.kind].enters:
             yield from self._texts.copies(listed.name)
 
-    def _place(self, listed: Listed, site: ListedSite) -> str:
+    def _place(self, listed: Listed, site: ListedSite, line: int) -> str:
         texts = self._texts
         parts = [f"address {site.address:#x}"]
         if site.offset is not None:
             parts.append(f"offset {site.offset:#x}")
         function = texts.called(listed.name, site.address)
-        parts += filter(None, (function, texts.line(site.address)))
+        parts += filter(None, (function, texts.line(site.address, line)))
         if site.semaphore is not None:
             parts.append(f"semaphore {site.semaphore:#x}")
         if site.args:

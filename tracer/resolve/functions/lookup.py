@@ -63,13 +63,15 @@ def find_functions(
     return symbols.in_full(found)
 
 
-def meant_among(binary: Binary, name: str, cpp: bool, linked: Collection[str]) -> set[str]:
-    """The names as linkers have them that a name or wildcard means, as those of functions of a file."""
+def meant_among(binary: Binary, name: str, cpp: bool, alone: bool, linked: Collection[str]) -> set[str]:
+    """The names among some, as linkers have them, that a name or wildcard means, as `find_functions` takes it. `alone`:
+    it means no function that has code of its own.
+    """
     if name in linked and name != "*":
         return {name}
     test = matcher(_RECEIVER.sub("([*]", name)) if is_pattern(name) else None
     found = {each for each in linked if test is not None and test(each)}
-    if cpp or is_demangled(name) or not found:
+    if cpp or is_demangled(name) or (alone and not found):
         found.update(each.name for each in _written(binary, name, [Function(each, 0, 0) for each in linked]))
     return found
 

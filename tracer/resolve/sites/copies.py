@@ -30,7 +30,7 @@ def copies_meant(point: AttachPoint, binary: Binary, functions: Sequence[Functio
     from tracer.resolve.functions.inlined_copies import copies_of
 
     found = {each.name.partition("@")[0] for each in functions}
-    meant = partial(meant_among, binary, point.name or "", point.cpp)
+    meant = partial(meant_among, binary, point.name or "", point.cpp, not functions)
     return copies_of(binary, lambda names: found.intersection(names) | meant(names), point.source)
 
 

@@ -87,7 +87,7 @@ def _of_functions(
         from tracer.resolve.functions.inlined_copies import copied_lines
         from tracer.resolve.functions.lookup import meant_among
 
-        meant = partial(meant_among, binary, point.name or "", point.cpp)
+        meant = partial(meant_among, binary, point.name or "", point.cpp, True)
         found = copied_lines(binary, meant, point.source or "", path)
         if not found:
             raise

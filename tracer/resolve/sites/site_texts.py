@@ -42,13 +42,15 @@ class SiteTexts:
             return self._binary.readable(name)
         return self.function(address)
 
-    def line(self, address: int) -> str | None:
-        """`src/shop.c:36`; None where debug information does not tell."""
+    def line(self, address: int, line: int = 0) -> str | None:
+        """`src/shop.c:36`, of several lines that begin there `line` if it is one; None where debug information does not
+        tell.
+        """
         try:
-            found = self._binary.lines.line_at(address) if self._binary.lines is not None else None
+            found = self._binary.lines.place_at(address, line) if self._binary.lines is not None else None
         except TracerError:
             return None  # that the table is damaged is an error of a probe at a line
-        return None if found is None else printable(found)
+        return None if found is None else printable(f"{found[0]}:{found[1]}")
 
     def argument(self, arg: ArgSpec) -> str:
         """`signed 4 bytes in edi`."""
@@ -88,7 +90,7 @@ class SiteTexts:
 
     def source(self, line: int, address: int) -> Iterator[str]:
         """A line of source text and its neighbours, where its file is there."""
-        path, _, found = (self.line(address) or "").rpartition(":")
+        path, _, found = (self.line(address, line) or "").rpartition(":")
         if found != str(line):
             return
         try:

@@ -77,6 +77,19 @@ def test_a_copy_that_is_entered_at_several_places_is_left_out_and_named() -> Non
     ]
 
 
+def test_a_name_of_c_means_no_copies_of_a_function_of_cpp(tmp_path: Path) -> None:
+    Path("add.cc").write_text(
+        "static volatile long sink;\n"
+        "inline __attribute__((always_inline)) long add(int n) { sink += n; return n; }\n"
+        'extern "C" __attribute__((noinline)) long mul(long n) { return n * sink; }\n'
+        "inline __attribute__((always_inline)) long mul(int n) { sink *= n; return n; }\n"
+        "int main(int argc, char **) { return add(argc) + mul(argc) + mul(2L); }\n"
+    )
+    subprocess.run(["g++", "-O1", "-g", "add.cc", "-o", "add"], check=True)
+    for name, function in (("mul", "mul"), ("add", "add(int)"), ('"mul(int)"', "mul(int)")):
+        assert [each[1] for each in planned(f"{ON} uprobe:./add:{name} {{ @[func] = count(); }}")[0]] == [function]
+
+
 def test_copies_that_begin_together_and_those_that_begin_with_a_loop() -> None:
     Path("twice.c").write_text(TWICE)
     subprocess.run(["gcc", "-O1", "-g", "twice.c", "-o", "twice"], check=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.targets.build import build
+from tests.targets.build import HERE, build
+from tracer.resolve.dwarf.lines.programs import LinePrograms
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.sites.site_texts import SiteTexts
@@ -54,3 +56,15 @@ def test_damage_costs_the_line_alone(tmp_path: Path) -> None:
         texts = SiteTexts(str(path))
         texts.line(main.address)  # whatever it says, it ends and raises nothing
         texts.close()
+
+
+def test_of_lines_that_begin_at_one_address_the_one_that_is_meant_is_shown() -> None:
+    path = build("lines-O2")
+    with Elf(str(path)) as elf:
+        rows = [row for each in LinePrograms(elf).of_file("lines.c") for row in each if row.path and row.line]
+    address = next(one.address for one, other in pairwise(rows) if one.address == other.address != 0)
+    lines = {row.line for row in rows if row.address == address}
+    texts = SiteTexts(str(path))
+    assert len(lines) > 1
+    assert {texts.line(address, each) for each in lines} == {f"{HERE}/lines.c:{each}" for each in lines}
+    texts.close()
