@@ -91,6 +91,27 @@ def test_what_a_process_loads_later_is_traced_as_if_it_had_been_there(
     ]
 
 
+@pytest.mark.parametrize(("backend", "without"), [("bcc", "uprobe_multi"), ("ftrace", "inherit_thread,many")])
+def test_older_kernels_trace_what_comes_later_too(
+    backend: str, without: str, tmp_path: Path, plugins: list[Path]
+) -> None:
+    text = (
+        "uprobe:*libplugin_*:plugin_use { @ = count(); } uprobe:libc:fgets { @lines = count(); }"
+        " uprobe:*libplugin_nowhere*:f { @never = count(); }"
+    )
+    options = ("--backend", backend, "-p")
+    with loader() as process, tracing(
+        tmp_path, *options, str(process.pid), "-e", text, env={"TRACER_WITHOUT": without}
+    ) as trace:
+        load(process, plugins[1])
+        trace.wait_for(notice(plugins[1], process.pid, 1))
+        call(process)
+        done = trace.stop()
+    assert done.text == f"@: {CALLS}\n@lines: 2\n"
+    silent = "tracer: uprobe:*libplugin_nowhere*:f was never hit: no process has mapped a file that it means"
+    assert done.err.splitlines() == ["Attached 1 probe", notice(plugins[1], process.pid, 1).rstrip("\n"), silent]
+
+
 @BACKENDS
 def test_a_pattern_without_a_file_waits_for_the_first_process_that_maps_one(
     backend: str, tmp_path: Path, plugins: list[Path]

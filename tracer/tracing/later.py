@@ -87,7 +87,7 @@ class LaterFiles:
         self._points = points_of(prepared)
         self._known = {(site.identity.device, site.identity.inode) for site in plan.places}
         self._seen: set[tuple[object, str]] = set()
-        self._attached: list[Found] = []
+        self._told: list[Found] = []
         self._waiting: list[_Come] = []
         self._found: list[tuple[int, Mapping]] = []
         self._planned: list[tuple[_Come, tuple[Plan, Any] | Exception]] = []
@@ -135,7 +135,7 @@ class LaterFiles:
         """At the end: the attach points for which no file has come."""
         named = {clause.names[site.point] for clause in self._plan.program.clauses for site in clause.sites}
         for point in self._points:
-            if point.text not in named and not any(meets(point, file) for file in self._attached):
+            if point.text not in named and not any(meets(point, file) for file in self._told):
                 yield Warned(f"{point.text} was never hit: no process has mapped a file that it means")
 
     def close(self) -> None:
@@ -223,9 +223,10 @@ class LaterFiles:
             reason = error.message if isinstance(error, TracerError) else str(error.strerror)
             reason = reason.removeprefix(f"{printable(come.file.shown)}: ")
             self._tell(FileLeftOut(f"left out: {what}: {reason}"))
+            self._told.append(come.file)
             return
         self._plan = replace(self._plan, found=plan.found)
-        self._attached.append(come.file)
+        self._told.append(come.file)
         seconds = (time.monotonic_ns() - come.at) / 1e9
         probes = probe_count(plan, self._session.left_out) - len(plan.user)
         self._tell(AttachedLater(probes, come.file.shown, come.pid, printable(come.name), seconds))

@@ -79,14 +79,21 @@ class MoreEvents:
             raise TracerError(_OTHER_SAMPLES)
         config = own.plan.program.config
         copied = (config.stack_copy or FIRST) & -8 if own.unwound_registers else 0
-        openings = [
+        try:
+            return attachment.add(self._openings(copied))
+        except NeedsSamples:
+            self.events = [event.uncounted() for event in self.events if not event.is_tally]
+        try:
+            return attachment.add(self._openings(copied))
+        except NeedsSamples:
+            raise TracerError(_OTHER_SAMPLES) from None
+
+    def _openings(self, copied: int) -> list[Opening]:
+        """How each is opened, with so many bytes of a stack."""
+        return [
             Opening(
                 self._definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
                 copied if event.wants_stack else 0, early=event.ends,
             )
             for event in self.events
         ]  # fmt: skip
-        try:
-            return attachment.add(openings)
-        except NeedsSamples:
-            raise TracerError(_OTHER_SAMPLES) from None
