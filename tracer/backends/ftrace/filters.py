@@ -2,9 +2,9 @@
 
 A hit that the kernel drops must be one for which user space would have found the predicate false, without counting
 anything as unreadable on the way. So the parts of the `&&` chain are taken up to the first one that could fail, and of
-these the comparisons with constants: of numbers from registers, and of `comm`. The filter compares numbers in the
-field's own size and sign (`trace/events.rst`), so the constant must fit it, and the order of the values must be the
-same there as in the type of the comparison.
+these the comparisons with constants: of numbers from registers, and of `comm`; and `arg0 & 4`. The filter compares
+numbers in the field's own size and sign (`trace/events.rst`), so the constant must fit it, and the order of the values
+must be the same there as in the type of the comparison. It does not compare two fields.
 
 What the kernel could test too, but not as we do:
 
@@ -118,11 +118,13 @@ def _comparison(op: str, left: Value, right: Value, source_of: SourceOf, fetches
     type, source = left.type, source_of(plain(left))
     if not isinstance(right, Const) or not isinstance(type, IntType) or type.bits != 64:
         return None
+    if isinstance(masked := plain(left), Op) and masked.op is operations.AND:
+        return _masked(op, masked, right, source_of, fetches)
     if not isinstance(source, Number) or source.guard is not None:
         return None
     fetch, constant = fetches[source.fetch], int(right.value)
-    if "(" in fetch.place or "@" in fetch.place:
-        return None  # memory: 0 where it cannot be read
+    if _is_memory(fetch):
+        return None
     signed, bits = fetch.type[0] == "s", int(fetch.type[1:])
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     if type.signed or not signed:
@@ -137,6 +139,30 @@ def _comparison(op: str, left: Value, right: Value, source_of: SourceOf, fetches
             return None
         value = constant & high
     return f"{fetch.name(source.fetch)} {op} {value}" if low <= value <= high else None
+
+
+def _masked(op: str, left: Op, right: Const, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> str | None:
+    """`arg0 & 4`: the filter's `&` is whether any of the bits is set. None for bits that its field has not, or that its
+    sign is in: where the number is extended, these are others.
+    """
+    first, second = left.args
+    name, mask = (first, second) if isinstance(second, Const) else (second, first)
+    source = source_of(plain(name))
+    if op not in ("==", "!=") or right.value != 0 or not isinstance(mask, Const) or not is_word(name.type):
+        return None
+    if not isinstance(source, Number) or source.guard is not None or _is_memory(fetches[source.fetch]):
+        return None
+    fetch = fetches[source.fetch]
+    bits = int(fetch.type[1:]) - (fetch.type[0] == "s")
+    if not 0 < int(mask.value) < 1 << bits:
+        return None
+    text = f"{fetch.name(source.fetch)} & {int(mask.value)}"
+    return text if op == "!=" else f"!({text})"
+
+
+def _is_memory(fetch: Fetch) -> bool:
+    """Whether it is 0 where it cannot be read."""
+    return "(" in fetch.place or "@" in fetch.place
 
 
 def plain(value: Value) -> Value:
