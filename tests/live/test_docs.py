@@ -86,7 +86,7 @@ def shape(text: str, ordered: bool) -> list[str]:
     text = re.sub(r"0x[0-9a-f]+", "X", text)
     text = re.sub(r"\|[@ ]*\|", "||", text)
     text = re.sub(r"\b[0-9]+[KMG]?\b", "N", text)
-    text = re.sub(r" +N", " N", re.sub(r"\[N\]", "[N, N)", text))
+    text = re.sub(r" +(\[?N)", r" \1", re.sub(r"\[N\]", "[N, N)", text))
     text = re.sub(r"reads /\S+", "reads PATH", text)
     lines = text.strip("\n").splitlines()
     if not ordered:

@@ -100,6 +100,14 @@ def test_comparisons(app: Path, argument: str, operator: str) -> None:
         ("(int64)arg1 <= -2147483648", True),
         ("arg1 == 0xffffffff80000000", True),
         ("arg1 > 4294967295", False),
+        ("arg0 & 9223372036854775808", False),
+        ("!(arg0 & 5) && (arg1 & 2147483647) != 0", True),
+        ("arg1 & 2147483648", False),
+        ("(int32)arg0 < 0", True),
+        ("(int32)arg0 >= 0 && (uint8)arg0 != 0", True),
+        ("(int16)arg0 == 0 || (int8)arg1 < 0", True),
+        ("(int32)arg1 < 0", False),
+        ("(int32)arg0 > 0", False),
     ],
 )
 def test_constants_at_the_edges(app: Path, predicate: str, pushed: bool) -> None:

@@ -38,6 +38,8 @@ def test_nothing_is_imported_that_the_command_does_not_need(case: str, tmp_path:
     own = found.own - {"servers"}  # for file systems of FUSE, where the machine has one mounted
     assert len(own) + len(found.other) <= most, sorted(found.own | found.other)
     assert "cli.app" in found.own
+    if words[0].startswith("-"):
+        assert not any(name.startswith(("foreign", "cli.perf_tools")) for name in found.own) or "--help" in words
 
 
 def test_a_process_is_looked_at_once_while_a_program_for_it_is_planned(tmp_path: Path) -> None:

@@ -64,7 +64,6 @@ class Translated:
 def translated(line: Source, definition: model.Definition, place: Place, wanted: Wanted) -> Translated:
     """The program. Raises `ProgramError` under the line, or under the filter."""
     writer = _Writer()
-    writer.add("config = { print_maps_on_exit = false }\n")
     if wanted.header and not wanted.json:
         writer.add(f'BEGIN {{ printf("{_HEADER}"); }}\n')
     writer.add(place.point, definition.file_span.to(definition.place_span))

@@ -206,4 +206,4 @@ def test_paths_and_names_of_the_user_are_no_more_than_that() -> None:
     place = '/tmp/a"{exit()}\\:main'
     definition = read(f"p:e {place}")
     found = translated(Source(""), definition, place_of(Source(place), definition, False, EVERY_PROCESS), Wanted())
-    assert found.text.splitlines()[1] == 'uprobe:"/tmp/a\\"{exit()}\\\\":"main"'
+    assert found.text.splitlines()[0] == 'uprobe:"/tmp/a\\"{exit()}\\\\":"main"'

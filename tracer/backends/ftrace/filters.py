@@ -2,9 +2,9 @@
 
 A hit that the kernel drops must be one for which user space would have found the predicate false, without counting
 anything as unreadable on the way. So the parts of the `&&` chain are taken up to the first one that could fail, and of
-these the comparisons with constants: of numbers from registers, and of `comm`. The filter compares numbers in the
-field's own size and sign (`trace/events.rst`), so the constant must fit it, and the order of the values must be the
-same there as in the type of the comparison.
+these the comparisons with constants: of numbers from registers, and of `comm`; and `arg0 & 4`, `(int32)arg0 < 0`. The
+filter compares numbers in the field's own size and sign (`trace/events.rst`), so the constant must fit it, and the
+order of the values must be the same there as in the type of the comparison. It does not compare two fields.
 
 What the kernel could test too, but not as we do:
 
@@ -115,14 +115,17 @@ def _named(op: str, left: Value, right: Value, source_of: SourceOf) -> str | Non
 
 
 def _comparison(op: str, left: Value, right: Value, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> str | None:
-    type, source = left.type, source_of(_uncut(plain(left), source_of, fetches))
+    type, uncut = left.type, _uncut(plain(left), source_of, fetches)
+    source = source_of(uncut)
     if not isinstance(right, Const) or not isinstance(type, IntType) or type.bits != 64:
         return None
+    if right.value == 0 and isinstance(uncut, Op):
+        return _of_bits(op, uncut, source_of, fetches)
     if not isinstance(source, Number) or source.guard is not None:
         return None
     fetch, constant = fetches[source.fetch], int(right.value)
-    if "(" in fetch.place or "@" in fetch.place:
-        return None  # memory: 0 where it cannot be read
+    if _is_memory(fetch):
+        return None
     signed, bits = fetch.type[0] == "s", int(fetch.type[1:])
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     if type.signed or not signed:
@@ -152,6 +155,38 @@ def _uncut(value: Value, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> Val
             fits = fetches[source.fetch].type == f"{'s' if value.type.signed else 'u'}{value.type.bits}"
             return inner if fits else value
     return value
+
+
+def _of_bits(op: str, left: Op, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> str | None:
+    """`(arg0 & 4) == 0`, `(int32)arg0 < 0`: whether any of some bits is set, which is what the filter's `&` tells. None
+    for bits that its field has not, or that its sign is in: where the number is extended, these are others.
+    """
+    name: Value | None = None
+    mask = 0
+    if left.op is operations.AND:
+        name, constant = left.args if isinstance(left.args[1], Const) else left.args[::-1]
+        mask = int(constant.value) if isinstance(constant, Const) else 0
+    elif left.op is operations.WRAP and isinstance(cast := left.args[0], Op) and cast.op is operations.WRAP:
+        assert isinstance(cast.type, IntType)
+        (name,), narrow = cast.args, cast.type.bits
+        mask = (1 << narrow) - 1
+        if cast.type.signed and op in ("<", ">="):
+            op, mask = "!=" if op == "<" else "==", 1 << narrow - 1
+    if name is None or op not in ("==", "!=") or not is_word(name.type):
+        return None
+    source = source_of(plain(name))
+    if not isinstance(source, Number) or source.guard is not None or _is_memory(fetches[source.fetch]):
+        return None
+    fetch = fetches[source.fetch]
+    if not 0 < mask < 1 << int(fetch.type[1:]) - (fetch.type[0] == "s"):
+        return None
+    text = f"{fetch.name(source.fetch)} & {mask}"
+    return text if op == "!=" else f"!({text})"
+
+
+def _is_memory(fetch: Fetch) -> bool:
+    """Whether it is 0 where it cannot be read."""
+    return "(" in fetch.place or "@" in fetch.place
 
 
 def plain(value: Value) -> Value:

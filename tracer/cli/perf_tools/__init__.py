@@ -74,7 +74,7 @@ def run(words: Words) -> int:
 def _trace(words: Words, program: Translated) -> int:
     from tracer.cli.tracing import Printing, compiled
 
-    source = Source(program.text, program.line.name)
+    source = Source(program.text, "the program that --show prints")
     # With -d perf-tools leaves all in the kernel's buffer until the end, which costs least.
     buffering = "full" if words.duration is not None else "line"
     printing = Printing(words.format, words.output, buffering=buffering)
