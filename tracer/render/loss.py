@@ -79,7 +79,8 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
         (
             loss.unseen,
             "{} left out: its end was seen, but not its beginning: the probe there was not attached yet, or no more,"
-            " or the process forked in the call",
+            " or the process forked in the call"
+            + (", or there was no room to note it" if any(program.maps[name].inner for name in loss.full) else ""),
             "call",
         ),
         (
