@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tracer import errors
-from tracer.cli.arguments import COMMANDS, as_command, options_of
+from tracer.cli.arguments import COMMANDS, MODULES, as_command, options_of
 from tracer.errors import WANTING, Interrupted, TracerError, UsageError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def application(names: Sequence[str]) -> typer.Typer:
     )
     app.callback()(_overview)
     for name in names:
-        module = import_module(f"tracer.cli.{name}")
+        module = import_module(f"tracer.cli.{MODULES.get(name, name)}")
         app.command(name, epilog=f"\b\nExample:\n  {module.EXAMPLE}")(module.command)
     return app
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
 
-COMMANDS = ("run", "flame", "list", "check", "info", "cleanup", "demo")
+COMMANDS = ("run", "count", "hist", "args", "trace", "stacks", "flame", "list", "check", "info", "cleanup", "demo")
+MODULES = {name: f"questions.{name}" for name in ("count", "hist", "args", "trace", "stacks")}
+"""Commands whose module is not called like them."""
+
 WITH_WORD = {
     *("-e", "-p", "-c", "-f", "-o", "-d", "-B", "-I"),
     *("--pid", "--cmd", "--include", "--format", "--output", "--backend", "--debug", "--max-rate", "--max-probes"),
@@ -38,7 +41,7 @@ FOR_A_TRACE = {
 _STAGES_OF_BPFTRACE = {"types", "codegen", "codegen-opt", "libbpf", "verifier", "dis", "parse", "all"}
 _AS_OPTION = {"-V": "--version", "--version": "--version", "--info": "info", "-l": "list", "--list": "list"}
 _OF_INFO = {"--backend", "--json"}
-_WITH_BACKEND = {"run", "flame", "list", "info"}
+_WITH_BACKEND = {"run", "flame", "list", "info", *MODULES}
 
 
 def as_command(words: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ import pytest
 
 from tracer import __version__
 from tracer.cli.app import EXAMPLES, main
-from tracer.cli.arguments import COMMANDS
+from tracer.cli.arguments import COMMANDS, MODULES
 from tracer.kernel.disabled import is_disabled
 from tracer.kinds.site import Target
 from tracer.resolve.files.paths import find_files
@@ -217,7 +217,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str], words: tup
 def test_the_help_of_every_command_ends_in_its_example(capsys: pytest.CaptureFixture[str], name: str) -> None:
     from importlib import import_module
 
-    example = import_module(f"tracer.cli.{name}").EXAMPLE
+    example = import_module(f"tracer.cli.{MODULES.get(name, name)}").EXAMPLE
     status, out, err = said(capsys, name, "--help")
     assert (status, err) == (0, "")
     assert out.endswith(f"  Example:\n    {example}\n")
