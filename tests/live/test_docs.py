@@ -22,7 +22,10 @@ from tests.live.conftest import need
 
 pytestmark = pytest.mark.live
 
-PAGES = ("README.md", "docs/guide.md", "docs/language.md", "docs/backends.md", "docs/python.md", "docs/how-it-works.md")
+PAGES = (
+    "README.md", "docs/guide.md", "docs/commands.md", "docs/language.md", "docs/backends.md", "docs/python.md",
+    "docs/how-it-works.md",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

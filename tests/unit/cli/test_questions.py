@@ -48,9 +48,9 @@ PROGRAMS: dict[tuple[str, ...], str] = {
         'uprobe:libc:fopen { printf("%s %-7d %-16s %s a \\"%s\\"\\t\\n", strftime("%H:%M:%S", nsecs), pid, comm, func, '
         "str(arg0)); print(ustack); }\n"
     ),
-    ("args", "libc:malloc", "usdt:libc:libc:setjmp"): (
-        'uprobe:libc:malloc { print((strftime("%H:%M:%S", nsecs), pid, comm, func, args)); }\n'
-        'usdt:libc:libc:setjmp { print((strftime("%H:%M:%S", nsecs), pid, comm, probe, args)); }\n'
+    ("args", "libc:malloc", "libc:free", "--filter", "arg0"): (
+        'uprobe:libc:malloc /arg0/ { print((strftime("%H:%M:%S", nsecs), pid, comm, func, args)); }\n'
+        'uprobe:libc:free /arg0/ { print((strftime("%H:%M:%S", nsecs), pid, comm, func, args)); }\n'
     ),
     ("stacks", "libc:malloc"): "uprobe:libc:malloc { @[ustack] = count(); }\n",
     ("stacks", "libc:malloc", "--weight", "arg0", "--by", "comm"): (
@@ -99,6 +99,10 @@ REFUSED: dict[tuple[str, ...], str] = {
     ),
     ("count", "arg0"): (
         "tracer: error: arg0: no probe; a function is FILE:FUNCTION, such as libc:malloc; --by EXPR counts by a value\n"
+    ),
+    ("args", "usdt:libc:libc:setjmp"): (
+        "tracer: error: usdt:libc:libc:setjmp: the arguments of a USDT probe have no names; "
+        "tracer trace usdt:libc:libc:setjmp %d arg0\n"
     ),
     ("count",): "tracer: error: no probe; tracer count libc:malloc is one; tracer list FILE finds them\n",
     ("hist", "libc:malloc"): (

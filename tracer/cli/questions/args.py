@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 from tracer.cli.options import Also, Asked, Json
 from tracer.cli.questions.asking import Filter, Output, Probes, Show, Stack, given, question, run
+from tracer.errors import UsageError
 
 EXAMPLE = "sudo tracer args libc:malloc -c 'ls /' --filter 'arg0 > 4096'"
-_INSTEAD = {"": "tracer trace PROBE 'FORMAT' arg0 … prints what has no names"}
+_REMEDY = "tracer trace PROBE 'FORMAT' arg0 … prints what has no names"
+_INSTEAD = {"args": _REMEDY, "parameters": _REMEDY}
 
 
 @question
@@ -28,14 +30,17 @@ def command(
 
 
 def program(words: "Sequence[str]", where: "str | None", stack: bool) -> str:
-    """The program: a clause for each probe, since each has arguments of its own. Raises `ProgramError`."""
+    """The program: a clause for each probe, since each has arguments of its own. Raises `ProgramError`,
+    `UsageError`.
+    """
     from tracer.cli.questions.text import Words, clause, condition, probe
 
     only = condition(where, "--filter") if where is not None else Words()
     clauses = []
     for word in words:
         found = probe(word)
-        name = "func" if found.is_function else "probe"
-        line = f'print((strftime("%H:%M:%S", nsecs), pid, comm, {name}, args));'
+        if not found.is_function:
+            raise UsageError(f"{word}: the arguments of a USDT probe have no names", f"tracer trace {word} %d arg0")
+        line = 'print((strftime("%H:%M:%S", nsecs), pid, comm, func, args));'
         clauses.append(clause([found], only, f"{line}{' print(ustack);' if stack else ''}"))
     return "".join(clauses)
