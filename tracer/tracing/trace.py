@@ -96,6 +96,11 @@ class Trace:
             self._close(outcome)
         return outcome
 
+    @property
+    def ending(self) -> bool:
+        """Whether the end is asked for, or here."""
+        return self._controls.stop or self._controls.detached
+
     def so_far(self) -> tuple[int, int]:
         """The hits while it runs, -1 where they are not known, and how much was lost."""
         loss = self._session.loss()

@@ -105,7 +105,7 @@ def run(
     switch_off(asked.features)
     printing = Printing(
         "json" if json else "text", output, beside(also, output), stacks=stacks, warnings=not asked.no_warnings,
-        status=status_line(asked.quiet, ends_s),
+        status=status_line(asked.quiet or asked.child is not None, ends_s),  # its output would run into the line
     )  # fmt: skip
     with asked.prepared(Source(text), ()) as prepared, ExitStack() as stack:
         try:

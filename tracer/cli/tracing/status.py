@@ -17,11 +17,11 @@ _EVERY_S = 0.5
 _ERASE = b"\r\x1b[K"
 
 
-def status_line(quiet: bool, ends_s: float | None = None) -> StatusLine | None:
-    """The line; None where stderr is no terminal, or one that cannot erase. `ends_s`: the program ends its trace after
-    so many seconds.
+def status_line(unwanted: bool, ends_s: float | None = None) -> StatusLine | None:
+    """The line; None where it is `unwanted`, or stderr is no terminal, or one that cannot erase. `ends_s`: the
+    program ends its trace after so many seconds.
     """
-    if quiet or sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+    if unwanted or sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         return None
     return StatusLine(sys.stderr.fileno(), ends_s)
 
@@ -32,7 +32,7 @@ class StatusLine:
     def __init__(self, descriptor: int, ends_s: float | None = None) -> None:
         self._descriptor = descriptor
         self._trace: Trace | None = None
-        self._shown = b""
+        self._shown = self._latest = b""
         self._next = self._begun = 0.0
         self._places = -1
         self._seconds = ends_s
@@ -48,14 +48,15 @@ class StatusLine:
 
     def look(self) -> None:
         """The trace is about to wait: shows the line, or shows it anew."""
-        now = time.monotonic()
-        if self._trace is None or self._places < 0 or (now < self._next and self._shown):
+        if self._trace is None or self._places < 0 or self._trace.ending:
             return
-        text = self._text(now)
-        self._next = now + _EVERY_S
-        if text != self._shown:
-            self._write(_ERASE + text)
-            self._shown = text
+        now = time.monotonic()
+        if now >= self._next:
+            self._latest = self._text(now)
+            self._next = now + _EVERY_S
+        if self._latest != self._shown:
+            self._write(_ERASE + self._latest)
+            self._shown = self._latest
 
     def erase(self) -> None:
         """Takes the line away, until the next look."""
