@@ -8,9 +8,9 @@ import pty
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 
 import pytest
 
@@ -139,15 +139,16 @@ def test_a_line_on_a_terminal_tells_how_it_goes_and_goes_away(backend: str, path
 
 
 @pytest.mark.clock
-def test_a_command_starts_as_soon_as_its_program(path: Path) -> None:
+def test_a_command_starts_within_60_ms_of_its_program(path: Path) -> None:
+    """Of CPU, which other work on the machine does not lengthen as much."""
+
     def ms(*words: str) -> float:
-        times = []
-        for _ in range(5):
-            begun = time.perf_counter()
-            subprocess.run([*TRACER, *words], env=environment(), check=True, capture_output=True)
-            times.append(time.perf_counter() - begun)
-        return 1000 * min(times)
+        before = getrusage(RUSAGE_CHILDREN)
+        assert tracer(*words, *of_trace).status == 0
+        after = getrusage(RUSAGE_CHILDREN)
+        return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
     of_trace = ("-q", "--backend", "ftrace", "-c", f"{path} 1 1")
     shown = tracer("hist", f"{path}:work", "arg0", "--show").printed.decode()
-    assert ms("hist", f"{path}:work", "arg0", *of_trace) < ms("-e", shown, *of_trace) + 60
+    times = [(ms("hist", f"{path}:work", "arg0"), ms("-e", shown)) for _ in range(4)]
+    assert min(command for command, _ in times) < min(program for _, program in times) + 60, times
