@@ -23,8 +23,8 @@ from tests.live.conftest import need
 pytestmark = pytest.mark.live
 
 PAGES = (
-    "README.md", "docs/guide.md", "docs/language.md", "docs/backends.md", "docs/python.md", "docs/how-it-works.md",
-    "docs/perf-tools.md",
+    "README.md", "docs/guide.md", "docs/commands.md", "docs/language.md", "docs/backends.md", "docs/python.md",
+    "docs/how-it-works.md", "docs/perf-tools.md",
 )  # fmt: skip
 
 

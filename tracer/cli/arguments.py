@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
 
-COMMANDS = ("run", "flame", "list", "check", "info", "uprobe", "usdt", "cleanup", "demo")
-MODULES = {"uprobe": "perf_tools.uprobe", "usdt": "perf_tools.usdt"}
+COMMANDS = (
+    "run", "count", "hist", "args", "trace", "stacks", "flame", "list", "check", "info", "uprobe", "usdt", "cleanup",
+    "demo",
+)  # fmt: skip
+MODULES = {
+    **{name: f"questions.{name}" for name in ("count", "hist", "args", "trace", "stacks")},
+    **{name: f"perf_tools.{name}" for name in ("uprobe", "usdt")},
+}
 """Commands whose module is not called like them."""
 
 WITH_WORD = {
@@ -53,7 +59,7 @@ FOR_A_TRACE = {
 _STAGES_OF_BPFTRACE = {"types", "codegen", "codegen-opt", "libbpf", "verifier", "dis", "parse", "all"}
 _AS_OPTION = {"-V": "--version", "--version": "--version", "--info": "info", "-l": "list", "--list": "list"}
 _OF_INFO = {"--backend", "--json"}
-_WITH_BACKEND = {"run", "flame", "list", "info", "uprobe", "usdt"}
+_WITH_BACKEND = {"run", "flame", "list", "info", *MODULES}
 
 
 def as_command(words: Sequence[str]) -> list[str]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from tracer.cli.options import Also, Asked, StackFormat, beside, tracing
+from tracer.cli.questions.asking import By, Filter, Show, Weight
+from tracer.dataclass import replace
 from tracer.errors import TracerError, UsageError
 
 if TYPE_CHECKING:
@@ -34,6 +36,17 @@ def command(
         ),
     ] = None,
     also: Also = None,
+    probes: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            "--probe", metavar="PROBE", help="From where it is hit, in place of a program; can be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    weight: Weight = None,
+    by: By = None,
+    where: Filter = None,
+    show: Show = False,
     stacks: Annotated[
         Optional[StackFormat],  # noqa: UP045
         typer.Option("--stacks", help="The format; without it that of FILE, else html.", show_default=False),
@@ -52,15 +65,27 @@ def command(
 ) -> int:
     """Write a flame graph of a map of stacks.
 
-    The map is that of a program (-e), or was saved by --stacks folded or -f json.
+    The map is that of a program (-e), or of what leads to a --probe, or was saved by --stacks folded or -f json.
     """
+    own = None
+    if probes:
+        from tracer.cli.questions.stacks import program
+
+        if asked.expression is not None:
+            raise UsageError("-e and --probe cannot be used together", "a program names its own probes")
+        own = program(probes, weight, by, where, None, None, None)
+        if show:
+            sys.stdout.write(own)
+            return 0
+    elif (option := _first(("--weight", weight), ("--by", by), ("--filter", where), ("--show", show))) is not None:
+        raise UsageError(f"{option} needs --probe", "such as --probe libc:malloc")
     from tracer.cli.tracing.stacks import Wanted, check_output
     from tracer.render.stacks import format_of
 
     format = stacks or (format_of(output) if output is not None else None) or "html"
     check_output(format, output)
     wanted = Wanted(format, tuple(maps or ()), compare, title, unit)
-    if asked.expression is None:
+    if own is None and asked.expression is None:
         if (option := asked.needs_program() or ("--also" if also else None)) is not None:
             raise UsageError(f"{option} needs a program", "give one with -e 'PROGRAM'")
         _converted(files or ["-"], wanted, output)
@@ -71,9 +96,19 @@ def command(
     from tracer.cli.tracing.trace import trace
 
     printing = Printing(output=output, also=beside(also, output), stacks=wanted, warnings=not asked.no_warnings)
+    if own is not None:
+        from tracer.cli.questions.asking import run
+
+        wanted = replace(wanted, unit=unit or (weight or ""))
+        return run(asked, own, show, output=output, also=also, stacks=wanted)
     with asked.prepared(*asked.source(())) as prepared, ExitStack() as stack:
         compiled(prepared, printing, stack)
         return trace(prepared, printing)
+
+
+def _first(*given: "tuple[str, str | bool | None]") -> "str | None":
+    """The name of the first that is given."""
+    return next((name for name, value in given if value), None)
 
 
 def _converted(files: "list[str]", wanted: "Wanted", output: "str | None") -> None:

@@ -3,7 +3,7 @@
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, TypeAlias
 
 import typer
@@ -190,16 +190,17 @@ class Asked:
         return Prepared(request, flags())
 
 
-def tracing(command: Callable[..., int]) -> Callable[..., int]:
-    """A command whose first parameter is `Asked` has its options, and then those of its own."""
+def tracing(command: Callable[..., int], but: Collection[str] = ()) -> Callable[..., int]:
+    """A command whose first parameter is `Asked` has its options, `but` for some, and then those of its own."""
     own = list(inspect.signature(command).parameters.values())[1:]
+    kept = {name: type for name, type in Asked.__annotations__.items() if name not in but}
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=getattr(Asked, name), annotation=type)
-        for name, type in Asked.__annotations__.items()
+        for name, type in kept.items()
     ]
 
     def whole(**given: Any) -> int:
-        asked = Asked({name: given.pop(name) for name in Asked.__annotations__})
+        asked = Asked({name: given.pop(name) for name in kept})
         return command(asked, **given)
 
     parameters = [*shared, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own)]

@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from tracer.backends import Surroundings
-from tracer.dataclass import replace
+from tracer.dataclass import names, replace
 from tracer.errors import TracerError, counted
 from tracer.host.polling import readable
 from tracer.kinds.site import Target, files_of, paths_of
@@ -98,6 +98,16 @@ class Trace:
             outcome = self._traced()
             self._close(outcome)
         return outcome
+
+    @property
+    def ending(self) -> bool:
+        """Whether the end is asked for, or here."""
+        return self._controls.stop or self._controls.detached
+
+    def so_far(self) -> tuple[int, int]:
+        """The hits while it runs, -1 where they are not known, and how much was lost."""
+        loss = self._session.loss()
+        return self._session.hits(), sum(max(getattr(loss, name), 0) for name in names(loss) if name != "full")
 
     # --- what it consists of ---
 

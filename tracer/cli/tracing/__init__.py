@@ -24,7 +24,7 @@ class Printing:
     """The way in which results are printed, and the place: in `format`, maps of stacks as `stacks` says
     (`stacks.Wanted`, or None), to the file `output`, or to stdout; and in the formats of `also` to its files.
     `failures`: what could not be read is told with the results, too. `warnings` are printed, what warnf() says too.
-    `raw`: a terminal gets values as they are.
+    `raw`: a terminal gets values as they are. `status`: a `StatusLine` of the terminal, or None.
     """
 
     format: str = "text"
@@ -35,6 +35,7 @@ class Printing:
     failures: bool = False
     warnings: bool = True
     raw: bool = False
+    status: Any = None
 
     def set(self, renderer: Renderer) -> Consumer:
         """The renderer, told what it prints."""

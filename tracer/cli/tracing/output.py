@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import ExitStack
 
+    from tracer.cli.tracing.status import StatusLine
     from tracer.tracing.loop import Controls
 
 PIECE = 1 << 16
@@ -46,7 +47,8 @@ class Output:
     Raises `BrokenPipeError` where the reader has gone, at the latest when the run loop wakes: `controls.wake` has a
     descriptor for that, unless the trace does without it (not `needed`). `escapes`: it is a terminal, which values must
     not steer, unless they are to be `raw`. Any other failure is a `TracerError`. What
-    nobody takes although the trace is to end is left out, and counted in `left_out` (bytes).
+    nobody takes although the trace is to end is left out, and counted in `left_out` (bytes). `status`: a line that may
+    stand on the same terminal.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Output:
         self._parts: list[bytes] = []
         self._size = 0
         self.left_out = 0
+        self.status: StatusLine | None = None
         try:
             mode = os.fstat(descriptor).st_mode
         except OSError as error:
@@ -104,6 +107,8 @@ class Output:
             raise BrokenPipeError
         if self._parts and self._buffering != "full":
             self._push()
+        if self.status is not None:
+            self.status.look()
 
     def finish(self) -> None:
         """Writes everything."""
@@ -125,6 +130,8 @@ class Output:
         """Writes what is there. Where a signal asks for the end meanwhile, the rest stays until the probes are gone."""
         data = memoryview(b"".join(self._parts))
         begun = time.monotonic()
+        if self.status is not None:
+            self.status.erase()
         while data:
             written = self._write(data)
             if written:
@@ -189,6 +196,11 @@ class Words:
                 self._output = Output(2, "stderr", "none", controls, needed=False, raw=raw)
         self.escapes = self._output is not None and self._output.escapes
 
+    def beside(self, status: StatusLine) -> None:
+        """The words stand on the terminal of such a line, which gives way to them."""
+        if self._output is not None:
+            self._output.status = status
+
     def say(self, text: str) -> None:
         """One line or more."""
         if self._output is not None:
@@ -216,10 +228,15 @@ class Words:
 
 class Talk(Consumer):
     """Says what is to be said: with `quiet` only what the answer lacks, with `verbose` all. `warns`: an attach point
-    that slows the programs down is told. When the results are complete, `outs` are written.
+    that slows the programs down is told. When the results are complete, `outs` are written. With a `status` line the
+    number of probes stands there alone.
     """
 
-    def __init__(self, words: Words, outs: Sequence[Output], quiet: bool, verbose: bool, warns: bool) -> None:
+    def __init__(
+        self, words: Words, outs: Sequence[Output], quiet: bool, verbose: bool, warns: bool,
+        status: StatusLine | None = None,
+    ) -> None:  # fmt: skip
+        self._status = status
         self._words = words
         self._outs = outs
         self._quiet = quiet
@@ -243,6 +260,8 @@ class Talk(Consumer):
         return not self._quiet and (weight == NOTE or (weight == DETAIL and self._verbose))
 
     def finish(self) -> None:
+        if self._status is not None:
+            self._status.end()
         for out in self._outs:
             out.finish()
 
@@ -263,7 +282,9 @@ class Talk(Consumer):
         self._words.say(f"{prefix}{line}\n")
 
     def _attached(self, notice: Attached) -> None:
-        if self._quiet:
+        if self._status is not None:
+            self._status.attached(notice.sites)
+        if self._quiet or (self._status is not None and not self._verbose):
             return
         how = ""
         if self._verbose and notice.backend:

@@ -35,7 +35,8 @@ def trace(prepared: Prepared, printing: Printing) -> int:
             stack.enter_context(Output.of_results(path, printing.buffering, controls, printing.raw, stack))
             for path in (printing.output, *(path for _, path in printing.also))
         ]
-        talk = Talk(words, outs, request.quiet, request.verbose, printing.warnings)
+        status = printing.status
+        talk = Talk(words, outs, request.quiet, request.verbose, printing.warnings, status)
 
         def results(names: Names | None, effects: Effects) -> Consumer:
             if printing.stacks is None and not printing.also:
@@ -51,6 +52,12 @@ def trace(prepared: Prepared, printing: Printing) -> int:
             return found
 
         stack.enter_context(Signals(controls, last=True))
-        outcome = Trace(prepared, controls, talk, words, results).run()
+        whole = Trace(prepared, controls, talk, words, results)
+        if status is not None:
+            words.beside(status)
+            outs[0].status = status
+            status.of(whole, request.duration_s)
+            stack.callback(status.end)
+        outcome = whole.run()
         talk.end()
         return outcome.code or (1 if talk.left_out else 0)

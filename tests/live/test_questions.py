@@ -1,0 +1,154 @@
+"""The commands for the usual questions: what they count is what the program did, and what their own program counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
+
+import pytest
+
+from tests.harness.cli import PATIENCE, PATIENCE_S, TRACER, Done, environment, tracer
+
+THREADS, CALLS = 4, 250
+HITS = THREADS * CALLS
+Place = Callable[[str], Path]
+
+
+def both(backend: str, path: Path, *words: str) -> str:
+    """What a command prints on `threads`, which is what the program that it shows prints."""
+    of_trace = ("-q", "--backend", backend, "-c", f"{path} {THREADS} {CALLS}")
+    done = tracer(*words, *of_trace)
+    assert (done.status, done.said) == (0, "")
+    shown = tracer(*words, "--show").printed.decode()
+    assert tracer(*of_trace, "-e", shown).printed == done.printed
+    return done.text.replace("done\n", "").strip()
+
+
+@pytest.fixture
+def path(place: Place) -> Path:
+    return place("threads")
+
+
+def test_count_counts_what_the_program_did(backend: str, path: Path) -> None:
+    assert both(backend, path, "count", f"{path}:work", f"usdt:{path}:threads:hit", "--by", "probetype") == (
+        f"@[uprobe]: {HITS}\n@[usdt]: {HITS}"
+    )
+    assert both(backend, path, "count", f"{path}:wor*", "--by", "arg0", "--filter", "arg1 < 100 && arg0 != 2") == (
+        "@[0]: 100\n@[1]: 100\n@[3]: 100"
+    )
+    by_result = both(backend, path, "count", f"{path}:work", "--by", "retval / 1000000", "--top", "2")
+    assert by_result == f"@[2]: {CALLS}\n@[3]: {CALLS}"
+
+
+def test_count_counts_the_calls_of_an_interpreter(backend: str) -> None:
+    calls = "import ctypes; labs = ctypes.CDLL(None).labs; [labs(n % 7) for n in range(77)]"
+    of_trace = ("-q", "--backend", backend, "-c", f"{sys.executable} -c '{calls}'")
+    lines = tracer("count", "libc:labs", "--by", "retval", *of_trace).text.split("\n")
+    assert sorted(line for line in lines if line) == [f"@[{n}]: 11" for n in range(7)]
+
+
+def test_hist_has_percentiles_of_the_same_values(backend: str, path: Path) -> None:
+    """245 for 247, which is within 1/64."""
+    shown = both(backend, path, "hist", f"usdt:{path}:threads:hit", "arg1")
+    head, _, last = shown.rpartition("\n")
+    assert last == f"@quantiles: {{ .count = {HITS}, .p50 = 124, .p90 = 225, .p99 = 245, .p99.9 = 249, .max = 249 }}"
+    counts = [int(line.split("|")[0].split()[-1]) for line in head.splitlines() if "|" in line]
+    assert counts == [4 * n for n in (1, 1, 2, 4, 8, 16, 32, 64, 122)]
+
+
+def test_args_and_trace_have_a_line_for_each_hit(backend: str, path: Path) -> None:
+    of_trace = ("-q", "--backend", backend, "-c", f"{path} {THREADS} {CALLS}")
+    lines = tracer("args", f"{path}:work", *of_trace).text.replace("done\n", "").splitlines()
+    every = sorted(line.partition("threads, ")[2] for line in lines if line)
+    assert every == sorted(
+        f"work, {{ .thread = {n}, .i = {i} }})" for n in range(THREADS) for i in range(CALLS)
+    )
+    words = ("trace", f"{path}:work", 'n "%d"', "arg1", "--filter", "arg0 == 1")
+    lines = [line for line in tracer(*words, *of_trace).text.splitlines() if " n " in line]
+    assert [line.split(maxsplit=2)[2] for line in lines] == [f'threads          work n "{i}"' for i in range(CALLS)]
+
+
+def test_stacks_are_counted_or_weighed(backend: str, path: Path) -> None:
+    of_trace = ("-q", "--backend", backend, "-c", f"{path} {THREADS} {CALLS}")
+    weighed = ("flame", "--probe", f"{path}:work", "--weight", "arg1")
+    for words, whole in (("stacks", f"{path}:work"), HITS), (weighed, THREADS * sum(range(CALLS))):
+        lines = tracer(*words, "--stacks", "folded", *of_trace).text.replace("done\n", "").split("\n")
+        assert sum(int(line.rpartition(" ")[2]) for line in lines if line) == whole
+        assert all(line.rpartition(" ")[0].endswith("body;work") for line in lines if line)
+
+
+def test_the_intervals_of_a_count_have_every_hit_once(backend: str, path: Path) -> None:
+    """dd says itself how much it wrote."""
+    command = "dd if=/dev/zero of=/dev/null bs=1 count=20000"
+    words = ("--filter", "arg0 == 1 && arg2 == 1", "-q", "--json", "--backend", backend, "-c", command)
+    done = tracer("count", "libc:write", "-i", "50ms", *words)
+    counts = [each["data"]["@"] for each in map(json.loads, done.text.splitlines()) if each["type"] == "map"]
+    assert "20000 bytes" in done.said and sum(counts) == 20000 and len(counts) > 2
+
+
+def test_so_many_prints_end_a_count(backend: str, path: Path) -> None:
+    done = tracer("count", f"{path}:work", "-i", "100ms", "-n", "2", "-q", "--backend", backend)
+    assert done.text.count("@: 0\n") == 2
+
+
+def on_a_terminal(*words: str) -> Done:
+    """All that a command writes to a terminal that is its stdout and stderr."""
+    master, slave = pty.openpty()
+    parts: list[bytes] = []
+
+    def read() -> None:
+        while True:
+            try:
+                parts.append(os.read(master, 1 << 16))
+            except OSError:  # nobody has the other side any more
+                return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        process = subprocess.Popen(
+            [*TRACER, *words], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=environment({"TERM": "xterm"})
+        )
+        os.close(slave)
+        status = process.wait(PATIENCE_S * PATIENCE)
+        reader.join()
+    finally:
+        os.close(master)
+    return Done(status, b"".join(parts).replace(b"\r\n", b"\n"), "")
+
+
+def test_a_line_on_a_terminal_tells_how_it_goes_and_goes_away(backend: str, path: Path) -> None:
+    words = ("count", f"{path}:work", "-i", "100ms", "-n", "3", "--backend", backend)
+    done = on_a_terminal(*words)
+    shown = done.printed
+    assert done.status == 0
+    assert b"\r\x1b[Kattached at 1 place, 0 hits, 0 s left, nothing lost\r\x1b[K" in shown
+    after = [piece for piece in shown.split(b"\r\x1b[K") if piece and not piece.startswith(b"attached at")]
+    assert b"".join(after).count(b"@: 0\n") == 3 and b"attached at" not in b"".join(after)
+    assert b"attached at" not in shown.rpartition(b"\r\x1b[K")[2]
+    assert b"\x1b" not in on_a_terminal(*words, "-q").printed
+    assert on_a_terminal(*words, "-c", "echo mine").printed.startswith(b"Attached 3 probes\nmine\n")  # as it writes it
+    assert tracer(*words).said.startswith("Attached 3 probes\n")
+
+
+@pytest.mark.clock
+def test_a_command_starts_within_60_ms_of_its_program(path: Path) -> None:
+    """Of CPU, which other work on the machine does not lengthen as much."""
+
+    def ms(*words: str) -> float:
+        before = getrusage(RUSAGE_CHILDREN)
+        assert tracer(*words, *of_trace).status == 0
+        after = getrusage(RUSAGE_CHILDREN)
+        return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+    of_trace = ("-q", "--backend", "ftrace", "-c", f"{path} 1 1")
+    shown = tracer("hist", f"{path}:work", "arg0", "--show").printed.decode()
+    times = [(ms("hist", f"{path}:work", "arg0"), ms("-e", shown)) for _ in range(4)]
+    assert min(command for command, _ in times) < min(program for _, program in times) + 60, times

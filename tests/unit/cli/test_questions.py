@@ -1,0 +1,147 @@
+"""The commands for the usual questions: each writes a program, and no word of the line gets out of its place in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.loaded import loaded
+from tracer.cli.app import main
+from tracer.errors import Source
+from tracer.lang.syntax.parser import parse
+
+PROGRAMS: dict[tuple[str, ...], str] = {
+    ("count", "libc:malloc"): "uprobe:libc:malloc { @ = count(); }\n",
+    ("count", "libc:mem*"): "uprobe:libc:mem* { @[func] = count(); }\n",
+    ("count", "lib*:malloc"): "uprobe:lib*:malloc { @[probe] = count(); }\n",
+    ("count", "libc:malloc", "uretprobe:libc:free"): (
+        "uprobe:libc:malloc, uretprobe:libc:free { @[func] = count(); }\n"
+    ),
+    ("count", "libc:malloc", "usdt:libc:libc:setjmp"): (
+        "uprobe:libc:malloc, usdt:libc:libc:setjmp { @[probe] = count(); }\n"
+    ),
+    ("count", "libc:malloc", "--by", "comm, arg0 // large"): "uprobe:libc:malloc { @[comm, arg0] = count(); }\n",
+    ("count", "libc:read", "--by", "retval"): "uretprobe:libc:read { @[retval] = count(); }\n",
+    ("count", "libc:free", "--filter", "*(uint8*)arg0 / 2 == 3"): (
+        "uprobe:libc:free / *(uint8*)arg0 / 2 == 3/ { @ = count(); }\n"
+    ),
+    ("count", "libc:mem*", "--top", "5"): (
+        "config = { print_maps_on_exit = false }\nuprobe:libc:mem* { @[func] = count(); }\nEND { print(@, 5); }\n"
+    ),
+    ("count", "libc:malloc", "-i", "2m"): (
+        "config = { print_maps_on_exit = false }\nuprobe:libc:malloc { @ = count(); }\n"
+        'interval:s:120 { time("%H:%M:%S\\n"); print(@); clear(@); }\nEND { print(@); }\n'
+    ),
+    ("count", "libc:malloc", "-i", "100ms", "-n", "3", "--by", "pid", "--top", "2"): (
+        "config = { print_maps_on_exit = false }\nuprobe:libc:malloc { @[pid] = count(); }\n"
+        'interval:ms:100 { time("%H:%M:%S\\n"); print(@, 2); clear(@); @times++; if (@times >= 3) { exit(); } }\n'
+        "END { if (@times < 3) { print(@, 2); } }\n"
+    ),
+    ("hist", "libc:malloc", "arg0", "--by", "comm"): (
+        "uprobe:libc:malloc { @histogram[comm] = hist(arg0); @quantiles[comm] = quantiles(arg0); }\n"
+    ),
+    ("trace", "libc:free"): (
+        'uprobe:libc:free { printf("%s %-7d %-16s %s\\n", strftime("%H:%M:%S", nsecs), pid, comm, func); }\n'
+    ),
+    ("trace", "libc:fopen", 'a "%s"\\t', "str(arg0)", "-s"): (
+        'uprobe:libc:fopen { printf("%s %-7d %-16s %s a \\"%s\\"\\t\\n", strftime("%H:%M:%S", nsecs), pid, comm, func, '
+        "str(arg0)); print(ustack); }\n"
+    ),
+    ("args", "libc:malloc", "libc:free", "--filter", "arg0"): (
+        'uprobe:libc:malloc /arg0/ { print((strftime("%H:%M:%S", nsecs), pid, comm, func, args)); }\n'
+        'uprobe:libc:free /arg0/ { print((strftime("%H:%M:%S", nsecs), pid, comm, func, args)); }\n'
+    ),
+    ("stacks", "libc:malloc"): "uprobe:libc:malloc { @[ustack] = count(); }\n",
+    ("stacks", "libc:malloc", "--weight", "arg0", "--by", "comm"): (
+        "uprobe:libc:malloc { @[comm, ustack] = sum(arg0); }\n"
+    ),
+    ("flame", "--probe", "libc:malloc", "--weight", "arg0"): "uprobe:libc:malloc { @[ustack] = sum(arg0); }\n",
+}
+
+
+@pytest.mark.parametrize("words", PROGRAMS, ids=" ".join)
+def test_show_prints_the_program_of_a_command(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "--show"]) == 0
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == (PROGRAMS[words], "")
+    parse(Source(shown.out))
+
+
+_WHOLE = "; a whole program is given with -e; --show prints the one of this command"
+REFUSED: dict[tuple[str, ...], str] = {
+    ("count", "libc:malloc", "--filter", "1/ { exit() } /"): (
+        f"--filter:1:2\n1/ {{ exit() }} /\n ^ error: the value has ended before '/'{_WHOLE}\n"
+    ),
+    ("count", "libc:malloc", "--filter", "1/ { exit(); } uprobe:libc:free /1"): (
+        "--filter:1:2\n1/ { exit(); } uprobe:libc:free /1\n"
+        f" ^ error: the value has ended before '/'{_WHOLE}\n"
+    ),
+    ("count", "libc:malloc", "--by", "arg0] = count(); @b[arg1"): (
+        f"--by:1:5\narg0] = count(); @b[arg1\n    ^ error: the value has ended before ']'{_WHOLE}\n"
+    ),
+    ("hist", "libc:malloc", "arg0, 3"): f"EXPR:1:5\narg0, 3\n    ^ error: the value has ended before ','{_WHOLE}\n",
+    ("stacks", "libc:malloc", "--weight", "arg0 +"): (
+        "--weight:1:7\narg0 +\n      ^ error: expected an expression, found the end of the program\n"
+    ),
+    ("stacks", "libc:malloc", "--weight", "arg0\n#include </etc/passwd>"): (
+        "--weight:1:1\narg0\n^ error: a value stands in one line; -e takes whole programs\n"
+    ),
+    ("count", "libc:malloc { exit(); } BEGIN"): (
+        "PROBE:1:12\nlibc:malloc { exit(); } BEGIN\n           ^^^^^^^^^^^^^^^^^^ error: the probe has ended before"
+        " this; a file or name with blanks or commas needs quotes of its own: '\"/my app\":\"f(int, char)\"'\n"
+    ),
+    ("count", "interval:s:1"): (
+        "PROBE:1:1\ninterval:s:1\n^^^^^^^^ error: interval is no probe of a program; -i runs at fixed times\n"
+    ),
+    ("trace", "libc:malloc", "\\"): (
+        'FORMAT:1:1\n"\\"\n^^^ error: the string is not closed; end it with "; \\n is a newline\n'
+    ),
+    ("count", "arg0"): (
+        "tracer: error: arg0: no probe; a function is FILE:FUNCTION, such as libc:malloc; --by EXPR counts by a value\n"
+    ),
+    ("args", "usdt:libc:libc:setjmp"): (
+        "tracer: error: usdt:libc:libc:setjmp: the arguments of a USDT probe have no names; "
+        "tracer trace usdt:libc:libc:setjmp %d arg0\n"
+    ),
+    ("count",): "tracer: error: no probe; tracer count libc:malloc is one; tracer list FILE finds them\n",
+    ("hist", "libc:malloc"): (
+        "tracer: error: hist needs a number to look at; tracer hist libc:malloc arg0; tracer count libc:malloc counts"
+        " hits\n"
+    ),
+    ("count", "libc:malloc", "-n", "3"): (
+        "tracer: error: -n needs -i; it is how many times -i prints; --duration TIME ends a trace after so long\n"
+    ),
+    ("count", "libc:malloc", "-i", "1x"): (
+        "tracer: error: -i 1x: no length of time; 100ms, 1s and 5m are, and 5, in seconds\n"
+    ),
+    ("flame", "--weight", "arg0"): "tracer: error: --weight needs --probe; such as --probe libc:malloc\n",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_a_word_that_would_leave_its_place_is_refused_under_itself(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--show"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", REFUSED[words])
+
+
+def test_what_does_not_fit_says_which_command_would_and_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["hist", "libc:fopen", "str(arg0)"]) == 2
+    assert capsys.readouterr().err == (
+        "uprobe:libc:fopen { @histogram = hist(str(arg0)); @quantiles = quantiles(str(arg0)); }\n"
+        "                                      ^^^^^^^^^ error: the argument of hist() must be an integer, not a "
+        "string; tracer count PROBE --by EXPR counts each value of any type\n"
+    )
+
+
+def test_a_program_loads_nothing_of_the_commands_and_a_command_little_more(tmp_path: Path) -> None:
+    plain = loaded(tmp_path, "--dry-run", "-e", "uprobe:libc:malloc { @ = count(); }")
+    assert [name for name in plain.own if "questions" in name or name.endswith("tracing.status")] == []
+    shown = loaded(tmp_path, "count", "libc:malloc", "--show")
+    assert shown.own - plain.own == {
+        "cli.questions", "cli.questions.asking", "cli.questions.count", "cli.questions.text", "lang.unsupported"
+    }  # fmt: skip
+    assert shown.other <= plain.other

@@ -1,0 +1,1 @@
+"""Commands for the usual questions. Each writes a program of the language, which runs as any other does."""

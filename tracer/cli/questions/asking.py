@@ -1,0 +1,127 @@
+"""What the commands for the usual questions share: their options, and the run of the program that each writes."""
+
+# Annotations are values here: Typer would evaluate each of their texts at every start.
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Annotated, Any, Optional
+
+import typer
+
+from tracer.cli.options import Asked, beside, seconds_of, tracing
+from tracer.dataclass import replace
+from tracer.errors import Diagnostic, ProgramError, Source, UsageError
+
+# Typer reads these at run time and its older versions know no `X | None` there.
+Probes = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Argument(
+        metavar="PROBE…", help="FILE:FUNCTION, such as libc:malloc, or usdt:FILE:PROVIDER:NAME; * is any name.",
+        show_default=False,
+    ),
+]  # fmt: skip
+Probe = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Argument(
+        metavar="PROBE", help="FILE:FUNCTION, such as libc:malloc, or usdt:FILE:PROVIDER:NAME; * is any name.",
+        show_default=False,
+    ),
+]  # fmt: skip
+By = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--by", metavar="EXPR[, EXPR]", help="For each value of EXPR apart, such as comm.", show_default=False
+    ),
+]
+Filter = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--filter", metavar="EXPR", help="Only hits where EXPR holds, such as 'arg0 > 10'.",
+        show_default=False),
+]  # fmt: skip
+Period = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("-i", metavar="TIME", help="Print and begin anew so often: 100ms, 1s, 5m.", show_default=False),
+]
+Times = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("-n", metavar="TIMES", min=1, help="End after so many prints of -i.", show_default=False),
+]
+Top = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--top", metavar="N", min=1, help="Print only the N greatest.", show_default=False),
+]
+Weight = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--weight", metavar="EXPR", help="Add up EXPR, such as arg0, rather than count.", show_default=False
+    ),
+]
+Show = Annotated[bool, typer.Option("--show", help="Print the program of this command, and trace nothing.")]
+Output = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("-o", "--output", metavar="FILE", help="Where to print results.", show_default=False),
+]
+Stack = Annotated[bool, typer.Option("-s", help="Print the user stack of each event.")]
+
+OF_PROGRAMS = ("expression", "included", "include_paths")
+"""The options of other commands that bring a program."""
+
+
+def question(command: Callable[..., int]) -> Callable[..., int]:
+    """A command whose first parameter is `Asked` has its options for whom to trace, then its own and those of `run`."""
+    return tracing(command, but=OF_PROGRAMS)
+
+
+def ends_after(period: str | None, times: int | None) -> float | None:
+    """The seconds after which -n ends a trace."""
+    return None if period is None or times is None else times * (seconds_of(period) or 0)
+
+
+def given(probes: Sequence[str] | str | None, command: str) -> Sequence[str]:
+    """The probes of a command. Raises `UsageError` where there is none."""
+    words = [probes] if isinstance(probes, str) else probes
+    if not words:
+        raise UsageError("no probe", f"tracer {command} libc:malloc is one; tracer list FILE finds them")
+    return words
+
+
+def run(
+    asked: Asked, text: str, show: bool, json: bool = False, output: str | None = None,
+    also: Sequence[str] | None = None, stacks: Any = None, instead: Mapping[str, str] | None = None,
+    ends_s: float | None = None,
+) -> int:  # fmt: skip
+    """Runs the program `text`, or shows it. `instead`: for words of an error what to say beside its remedy.
+    `ends_s`: after so many seconds the program ends the trace.
+    """
+    if show:
+        sys.stdout.write(text)
+        return 0
+    from tracer.cli.options import look_for_debug_files_in, switch_off
+    from tracer.cli.tracing import Printing, compiled
+    from tracer.cli.tracing.status import status_line
+    from tracer.cli.tracing.trace import trace
+
+    look_for_debug_files_in(asked.debug_folders)
+    switch_off(asked.features)
+    printing = Printing(
+        "json" if json else "text", output, beside(also, output), stacks=stacks, warnings=not asked.no_warnings,
+        status=status_line(asked.quiet or asked.child is not None, ends_s),  # its output would run into the line
+    )  # fmt: skip
+    with asked.prepared(Source(text), ()) as prepared, ExitStack() as stack:
+        try:
+            compiled(prepared, printing, stack)
+        except ProgramError as error:
+            raise _with_remedy(error, instead or {}) from None
+        return trace(prepared, printing)
+
+
+def _with_remedy(error: ProgramError, instead: Mapping[str, str]) -> ProgramError:
+    """The error, with more remedies; what a program has twice of the user's words is told once."""
+    found: dict[tuple[str, str], Diagnostic] = {}
+    for each in error.diagnostics:
+        more = next((remedy for words, remedy in instead.items() if words in each.message), None)
+        hint = "; ".join(filter(None, (each.hint, more)))
+        word = error.source.text[each.span.start : each.span.end] or each.message
+        found.setdefault((word, each.severity), replace(each, hint=hint or None))
+    return ProgramError(error.source, found.values(), error.detail, error.exit_code)
+

@@ -1,0 +1,53 @@
+"""`tracer trace`: each event in a line."""
+
+from collections.abc import Sequence
+from typing import Annotated, Optional
+
+import typer
+
+from tracer.cli.options import Also, Asked, Json
+from tracer.cli.questions.asking import Filter, Output, Probe, Show, Stack, given, question, run
+
+EXAMPLE = "sudo tracer trace libc:fopen 'file %s mode %s' 'str(arg0)' 'str(arg1)' -c 'getent passwd root'"
+
+
+@question
+def command(
+    asked: Asked,
+    probe: Probe = None,
+    words: Annotated[
+        Optional[list[str]],  # noqa: UP045 - older versions of Typer know no `X | None`
+        typer.Argument(
+            metavar="[FORMAT [EXPR…]]", help="What to print of each, as printf(), and its values.", show_default=False
+        ),
+    ] = None,
+    where: Filter = None,
+    stack: Stack = False,
+    json: Json = False,
+    output: Output = None,
+    also: Also = None,
+    show: Show = False,
+) -> int:
+    """Print each hit in a line: the time, the process, the probe, and what FORMAT says.
+
+    `tracer args` prints the arguments of a function by name.
+    """
+    return run(asked, program(given(probe, "trace")[0], words or [], where, stack), show, json, output, also)
+
+
+def program(word: str, words: "Sequence[str]", where: "str | None", stack: bool) -> str:
+    """The program. Raises `ProgramError`."""
+    from tracer.cli.questions.text import Words, clause, condition, expression, format_text, probe
+
+    only = condition(where, "--filter") if where is not None else Words()
+    found = probe(word)
+    look = format_text(words[0]) if words else ""
+    values = [expression(each, "EXPR") for each in words[1:]]
+    if any(each.names("retval") for each in (only, *values)):
+        found = found.at_return()
+    name = "func" if found.is_function else "probe"
+    heads = f'strftime("%H:%M:%S", nsecs), pid, comm, {name}'
+    listed = ", ".join([heads, *(each.text for each in values)])
+    look = f" {look}".removesuffix(r"\n") if look else ""
+    line = f'printf("%s %-7d %-16s %s{look}\\n", {listed});'
+    return clause([found], only, f"{line}{' print(ustack);' if stack else ''}")

@@ -1,0 +1,90 @@
+"""One line on a terminal while a trace runs: what is attached, hits so far, seconds left, losses. It goes away."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from tracer.errors import counted
+
+if TYPE_CHECKING:
+    from tracer.tracing.trace import Trace
+
+_EVERY_S = 0.5
+_ERASE = b"\r\x1b[K"
+
+
+def status_line(unwanted: bool, ends_s: float | None = None) -> StatusLine | None:
+    """The line; None where it is `unwanted`, or stderr is no terminal, or one that cannot erase. `ends_s`: the
+    program ends its trace after so many seconds.
+    """
+    if unwanted or sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+        return None
+    return StatusLine(sys.stderr.fileno(), ends_s)
+
+
+class StatusLine:
+    """The line on a terminal. Whoever writes there calls `erase` before."""
+
+    def __init__(self, descriptor: int, ends_s: float | None = None) -> None:
+        self._descriptor = descriptor
+        self._trace: Trace | None = None
+        self._shown = self._latest = b""
+        self._next = self._begun = 0.0
+        self._places = -1
+        self._seconds = ends_s
+
+    def of(self, trace: Trace, seconds: float | None) -> None:
+        """The trace to tell of, which is ended after so many seconds, or None."""
+        self._trace = trace
+        self._seconds = min((each for each in (seconds, self._seconds) if each is not None), default=None)
+
+    def attached(self, places: int) -> None:
+        """There are probes at so many places."""
+        self._places, self._begun, self._next = places, time.monotonic(), 0.0
+
+    def look(self) -> None:
+        """The trace is about to wait: shows the line, or shows it anew."""
+        if self._trace is None or self._places < 0 or self._trace.ending:
+            return
+        now = time.monotonic()
+        if now >= self._next:
+            self._latest = self._text(now)
+            self._next = now + _EVERY_S
+        if self._latest != self._shown:
+            self._write(_ERASE + self._latest)
+            self._shown = self._latest
+
+    def erase(self) -> None:
+        """Takes the line away, until the next look."""
+        if self._shown:
+            self._write(_ERASE)
+            self._shown = b""
+
+    def end(self) -> None:
+        """Takes it away for good."""
+        self.erase()
+        self._trace = None
+
+    def _text(self, now: float) -> bytes:
+        assert self._trace is not None
+        hits, lost = self._trace.so_far()
+        passed = now - self._begun
+        parts = [f"attached at {counted(self._places, 'place')}", counted(hits, "hit") if hits >= 0 else "hits unknown"]
+        if self._seconds is None:
+            parts.append(f"{passed:.0f} s, Ctrl-C ends")
+        else:
+            parts.append(f"{max(self._seconds - passed, 0):.0f} s left")
+        parts.append(f"{lost} lost" if lost else "nothing lost")
+        try:
+            width = os.get_terminal_size(self._descriptor).columns or 80
+        except OSError:
+            width = 80
+        return ", ".join(parts)[: max(width - 1, 1)].encode()
+
+    def _write(self, data: bytes) -> None:
+        with suppress(OSError):
+            os.write(self._descriptor, data)
