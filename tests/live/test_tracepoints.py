@@ -181,3 +181,23 @@ def test_a_test_of_a_field_holds_wherever_it_is_made(backend: str, test: str) ->
     text = f"tracepoint:task:task_newtask /args.oom_score_adj {test}/ {{ @ = count(); }}"
     done = tracer("--backend", backend, "-c", "/bin/sh -c '/bin/true; /bin/true; :'", "-e", text)
     assert done.text == "@: 2\n" * eval(f"{own} {test}")
+
+
+def test_a_clause_that_did_not_happen_beside_one_that_did(backend: str) -> None:
+    text = "tracepoint:sched:sched_process_exec, uprobe:libc:getaddrinfo { @[probetype] = count(); }"
+    done = tracer("--backend", backend, "-c", "/bin/true", "-e", text)
+    assert done.text == "@[tracepoint]: 1\n"
+    assert "tracer: uprobe:libc:getaddrinfo was never hit: true did not call it, and has ended\n" in done.err
+
+
+NOT_THERE = {
+    "tracepoint:syscalls:sys_enter_openat { @ = str(args.filename); }": "an event holds pointers, and not what they",
+    "tracepoint:syscalls:sys_enter_openat { @[uid] = count(); }": "uid is not available with ftrace",
+}
+
+
+@pytest.mark.parametrize("program", NOT_THERE)
+def test_what_an_event_does_not_hold_is_read_through_bcc_alone(backend: str, program: str) -> None:
+    done = tracer("--dry-run", "--backend", backend, "-e", program)
+    assert (done.status == 0) == (backend == "bcc")
+    assert backend == "bcc" or NOT_THERE[program] in done.err

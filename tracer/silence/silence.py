@@ -376,7 +376,7 @@ class Silence:
         by_reason: dict[str, list[int]] = {}
         for number, reason in reasons.items():
             by_reason.setdefault(reason, []).append(number)
-        total = sum(1 for point in self._points if point.places)
+        total = len(self._points)
         for reason, numbers in by_reason.items():
             together = len(numbers) == total or len(numbers) > _EACH
             for part in [numbers] if together else [[number] for number in numbers]:
