@@ -201,3 +201,18 @@ def test_what_an_event_does_not_hold_is_read_through_bcc_alone(backend: str, pro
     done = tracer("--dry-run", "--backend", backend, "-e", program)
     assert (done.status == 0) == (backend == "bcc")
     assert backend == "bcc" or NOT_THERE[program] in done.err
+
+
+def test_hits_inside_a_bpf_program_are_counted_as_left_out(backend: str) -> None:
+    """A program that runs all the time, and interrupts that come meanwhile: the kernel runs no program at those."""
+    busy = "import os, time\nend = time.time() + 3\nwhile time.time() < end:\n    os.getppid()"
+    text = (
+        "tracepoint:raw_syscalls:sys_enter { @h = hist(args.id); @[pid, tid, args.id] = count(); }"
+        " tracepoint:irq_vectors:local_timer_entry { @timer = count(); } END { clear(@h); clear(@); }"
+    )
+    with subprocess.Popen([sys.executable, "-c", busy]) as process:
+        done = tracer("--backend", backend, "--duration", "2", "-e", text)
+        process.wait()
+    assert done.text.startswith("@timer: ")
+    said = "left out, of any process: an interrupt came while a BPF program ran on that CPU"
+    assert (said in done.err) == (backend == "bcc")
