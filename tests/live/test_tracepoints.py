@@ -216,3 +216,13 @@ def test_hits_inside_a_bpf_program_are_counted_as_left_out(backend: str) -> None
     assert done.text.startswith("@timer: ")
     said = "left out, of any process: an interrupt came while a BPF program ran on that CPU"
     assert (said in done.err) == (backend == "bcc")
+
+
+def test_more_clauses_than_the_kernel_runs_programs_at_an_event(backend: str) -> None:
+    text = " ".join(f"tracepoint:sched:sched_process_exec {{ @{chr(97 + n % 26)}{n} = count(); }}" for n in range(70))
+    done = tracer("--backend", backend, "-c", "/bin/true", "-e", text)
+    if backend == "bcc":
+        said = "the kernel runs 64 BPF programs at an event, others' among them; --backend ftrace has no such limit"
+        assert said in done.err
+    else:
+        assert done.text.count(": 1\n") == 70
