@@ -181,3 +181,48 @@ def test_a_test_of_a_field_holds_wherever_it_is_made(backend: str, test: str) ->
     text = f"tracepoint:task:task_newtask /args.oom_score_adj {test}/ {{ @ = count(); }}"
     done = tracer("--backend", backend, "-c", "/bin/sh -c '/bin/true; /bin/true; :'", "-e", text)
     assert done.text == "@: 2\n" * eval(f"{own} {test}")
+
+
+def test_a_clause_that_did_not_happen_beside_one_that_did(backend: str) -> None:
+    text = "tracepoint:sched:sched_process_exec, uprobe:libc:getaddrinfo { @[probetype] = count(); }"
+    done = tracer("--backend", backend, "-c", "/bin/true", "-e", text)
+    assert done.text == "@[tracepoint]: 1\n"
+    assert "tracer: uprobe:libc:getaddrinfo was never hit: true did not call it, and has ended\n" in done.err
+
+
+NOT_THERE = {
+    "tracepoint:syscalls:sys_enter_openat { @ = str(args.filename); }": "an event holds pointers, and not what they",
+    "tracepoint:syscalls:sys_enter_openat { @[uid] = count(); }": "uid is not available with ftrace",
+}
+
+
+@pytest.mark.parametrize("program", NOT_THERE)
+def test_what_an_event_does_not_hold_is_read_through_bcc_alone(backend: str, program: str) -> None:
+    done = tracer("--dry-run", "--backend", backend, "-e", program)
+    assert (done.status == 0) == (backend == "bcc")
+    assert backend == "bcc" or NOT_THERE[program] in done.err
+
+
+def test_hits_inside_a_bpf_program_are_counted_as_left_out(backend: str) -> None:
+    """A program that runs all the time, and interrupts that come meanwhile: the kernel runs no program at those."""
+    busy = "import os, time\nend = time.time() + 3\nwhile time.time() < end:\n    os.getppid()"
+    text = (
+        "tracepoint:raw_syscalls:sys_enter { @h = hist(args.id); @[pid, tid, args.id] = count(); }"
+        " tracepoint:irq_vectors:local_timer_entry { @timer = count(); } END { clear(@h); clear(@); }"
+    )
+    with subprocess.Popen([sys.executable, "-c", busy]) as process:
+        done = tracer("--backend", backend, "--duration", "2", "-e", text)
+        process.wait()
+    assert done.text.startswith("@timer: ")
+    said = "left out, of any process: an interrupt came while a BPF program ran on that CPU"
+    assert (said in done.err) == (backend == "bcc")
+
+
+def test_more_clauses_than_the_kernel_runs_programs_at_an_event(backend: str) -> None:
+    text = " ".join(f"tracepoint:sched:sched_process_exec {{ @{chr(97 + n % 26)}{n} = count(); }}" for n in range(70))
+    done = tracer("--backend", backend, "-c", "/bin/true", "-e", text)
+    if backend == "bcc":
+        said = "the kernel runs 64 BPF programs at an event, others' among them; --backend ftrace has no such limit"
+        assert said in done.err
+    else:
+        assert done.text.count(": 1\n") == 70

@@ -25,6 +25,7 @@ _F_SLEEPABLE = 1 << 4
 _LOG_INSTRUCTIONS, _LOG_STATES = 1, 4  # BPF_LOG_LEVEL1, BPF_LOG_STATS
 _FUNCTION_INFO = 8  # bytes of struct bpf_func_info
 _UPROBE_MULTI, _UPROBE_MULTI_RETURN = 48, 1
+_OBJECT_INFO, _MISSES = 15, 208  # where struct bpf_prog_info has its recursion_misses
 _PERF_EVENT = 41  # enum bpf_attach_type, as the one before
 
 NOTHING = bytes.fromhex("b700000000000000" "9500000000000000")
@@ -307,6 +308,14 @@ def link_uprobes(
         descriptors=((0, program),),
         paths=((16, file),),
     )
+
+
+def program_misses(program: int) -> int:
+    """How often the kernel did not run a program, since another was running on that CPU (Linux 5.12; 0 before)."""
+    info = ctypes.create_string_buffer(_MISSES + 8)
+    bpf(_OBJECT_INFO, struct.pack("=IIQ", program, len(info), ctypes.addressof(info)))
+    misses: int = struct.unpack_from("=Q", info, _MISSES)[0]
+    return misses
 
 
 def link_event(program: int, event: int, cookie: int) -> Call:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from tracer.dataclass import dataclass
 from tracer.kinds.site import OwnOperand, Site
 
-_OF_ONE_TASK = ("sched_process_exec", "sched_process_exit", "sched_process_fork", "sched_process_wait")
-"""Events of the scheduler whose thread is the one in which they happen, though they name it, or its parent."""
+_OF_ONE_TASK = (
+    "sched_prepare_exec", "sched_process_exec", "sched_process_exit", "sched_process_fork", "sched_process_wait",
+)  # fmt: skip
+"""Events of the scheduler whose thread is the one in which they happen, though they name it, or one that it starts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tracer.errors import Span
-from tracer.kinds.model import AttachPoint, ClauseKind, Machine, Part, ProbeKind, malformed, miscount
+from tracer.kinds.model import AttachPoint, ClauseKind, Machine, Part, ProbeKind, malformed
 
 if TYPE_CHECKING:
     from tracer.kinds.site import ArgSpec, Site
@@ -18,7 +18,7 @@ _BOUND = re.compile(r"(.*?)(\w+)\s*((?:\[\w*\])?)")
 
 def _build(text: str, parts: list[Part], span: Span) -> AttachPoint:
     if len(parts) != 3 or not all(part.text for part in parts[1:]):
-        raise malformed(_FORM, span, miscount("tracepoint", [part.text for part in parts], "a system and a name"))
+        raise malformed(_FORM, span, "the tracepoint attach point takes a system and a name")
     return AttachPoint("tracepoint", text, span, None, parts[1].text, parts[2].text)
 
 

@@ -55,6 +55,12 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
             "hit",
         ),
         (
+            loss.shut_out,
+            "{} left out, of any process: an interrupt came while a BPF program ran on that CPU, and the kernel runs no"
+            " other inside one; --backend ftrace sees them",
+            "hit",
+        ),
+        (
             loss.outrun,
             "{} not in min() or max(): other threads moved it too fast; give each CPU its own, as in @[cpu] = max(…)",
             "value",

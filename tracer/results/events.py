@@ -77,9 +77,9 @@ class Loss:
     trace was told to end at once; `returns` are those of calls nested deeper than the kernel follows
     (`backends.nested_returns`), -1 for a number that is not known; `busy` hits found no memory for their strings and
     records, as others had it all; `outrun` values of min() and max() were given up, as others went further again and
-    again. `unseen` are ends of calls whose beginnings were not seen, `left` calls that were left without an end.
-    `divisions` by zero took 1 for their result, as in bpftrace: nothing is missing, but the answer may not be
-    what was meant.
+    again; `shut_out` hits came while another program of BPF ran on their CPU. `unseen` are ends of calls whose
+    beginnings were not seen, `left` calls that were left without an end. `divisions` by zero took 1 for their result,
+    as in bpftrace: nothing is missing, but the answer may not be what was meant.
     """
 
     events: int = 0
@@ -95,6 +95,7 @@ class Loss:
     outrun: int = 0
     unseen: int = 0
     left: int = 0
+    shut_out: int = 0
     divisions: int = 0
     full: frozenset[str] = frozenset()
 

@@ -209,9 +209,9 @@ class Silence:
         return self._points
 
     def _asked(self) -> list[int]:
-        """The attach points that have places, or got some later and were hit there."""
+        """The attach points that have sites, or got some later and were hit there."""
         hits = self._hits or [0] * len(self._points)
-        return [number for number, point in enumerate(self._points) if point.places or hits[number]]
+        return [number for number, point in enumerate(self._points) if point.sites or hits[number]]
 
     def _silent(self, patient: bool = False) -> list[int] | None:
         """The attach points without a hit; None where that is not known at the moment."""

@@ -254,7 +254,8 @@ class BccSession:
         returns = 0
         if self._nested is not None and self._detached:
             returns = self._lost_returns(self._nested)
-        return Loss(**causes, full=frozenset()) + full + Loss(dropped=self._dropped, returns=returns) + self._maps.loss
+        own = Loss(dropped=self._dropped, returns=returns, shut_out=self._attachments.misses)
+        return Loss(**causes, full=frozenset()) + full + own + self._maps.loss
 
     def _lost_returns(self, nested: Nested) -> int:
         first = first_counter(self.plan)

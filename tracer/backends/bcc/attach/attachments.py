@@ -175,6 +175,11 @@ class Attachments:
         return [said for anchors in self._anchors for said in anchors.missed]
 
     @property
+    def misses(self) -> int:
+        """See `model.Work`."""
+        return sum(work.misses for work in self._works.values())
+
+    @property
     def _points(self) -> set[int]:
         return {point for _, point, _ in self._descriptors}
 

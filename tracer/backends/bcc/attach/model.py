@@ -64,6 +64,11 @@ class Work:
     def attached(self) -> None:
         """All jobs of all attachers are attached."""
 
+    @property
+    def misses(self) -> int:
+        """Hits so far at which the kernel ran no program, since another was running on that CPU."""
+        return 0
+
     def end(self) -> None:
         """Lets go of what is needed only to attach; called in any case."""
 

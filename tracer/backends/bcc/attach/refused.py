@@ -31,6 +31,8 @@ def _words(number: int) -> tuple[str, str]:
         return COLLISION, ONE_SEMAPHORE
     if number in NOT_PROBED:
         return "not supported", REMEDY
+    if number == errno.E2BIG:
+        return "the kernel runs 64 BPF programs at an event, others' among them", "--backend ftrace has no such limit"
     if number == errno.EPERM:
         return os.strerror(number), "the kernel does not permit it (lockdown, a container without CAP_SYS_ADMIN)"
     return os.strerror(number), "--backend ftrace attaches in another way"

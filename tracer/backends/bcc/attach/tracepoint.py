@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from tracer.backends.bcc.attach.model import Job, Refused, Work
+from tracer.backends.bcc.attach.model import Attaching, Job, Refused, Work
 from tracer.backends.bcc.codegen import c
 from tracer.backends.bcc.codegen.function import CFunction
 from tracer.kernel import bpf, perf
@@ -50,7 +51,25 @@ def _address(field: Field) -> str:
 
 
 class _Attached(Work):
+    def __init__(self, attaching: Attaching) -> None:
+        super().__init__(attaching)
+        self._programs: dict[int, int] = {}
+        self._misses = 0
+
+    @property
+    def misses(self) -> int:
+        """See `Work`."""
+        return self._misses + sum(map(bpf.program_misses, self._programs.values()))
+
+    def close(self) -> None:
+        self._misses = self.misses
+        for program in self._programs.values():
+            os.close(program)
+        self._programs.clear()
+
     def attach(self, job: Job) -> None:
+        if job.program not in self._programs:
+            self._programs[job.program] = os.dup(job.program)
         watcher, held = self.attaching.watcher, self.attaching.held
         for site, cookie in job.sites:
             if self.attaching.stop():

@@ -64,6 +64,8 @@ def _str(call: Call) -> typed.Expr | None:
     if isinstance(source.type, StringType) and len(call.args) == 1:
         text: typed.Expr = source
         return text
+    if isinstance(source, typed.Str) and context.unit.reads("fields") and length is None:  # an address in bpftrace
+        return replace(source, type=StringType(size), sized=sized or source.sized, span=call.span)
     if not isinstance(source.type, IntType):
         hint = "it is a string already: leave str() out" if isinstance(source.type, StringType) else None
         call.error(f"str() needs an address, not {a_type(source.type)}", source.span, hint)

@@ -1,0 +1,36 @@
+"""Which events of the kernel there are, and what is said of those that there are not. Only root may know."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.cli import tracer
+
+WRONG = {
+    "tracepoint:sched:nosuch { }": "this kernel has no tracepoint sched:nosuch; tracer list 'tracepoint:sched:*' shows",
+    "tracepoint:shed:sched_switch { }": "no tracepoint shed:sched_switch; did you mean tracepoint:sched:sched_switch?",
+    "tracepoint:sched:sched_swich { }": "no tracepoint sched:sched_swich; did you mean tracepoint:sched:sched_switch?",
+    "tracepoint:sched { }": "takes a system and a name; write tracepoint:SYSTEM:NAME",
+    "tracepoint:sched:sched_switch { @ = args.pid; }": "sched_switch has no field 'pid'; it has prev_comm, prev_pid,",
+    "tracepoint:sched:sched_switch { @ = arg0; }": "arg0 is not known in a tracepoint; arguments belong to usdt and"
+    " uprobe probes; fields are args.NAME",
+    "tracepoint:sched:sched_switch { @ = ustack; }": "ustack is not known in a tracepoint; it belongs to a usdt,",
+    "tracepoint:sched:sched_switch { @[func] = count(); }": "func is not known in a tracepoint; func belongs to a",
+    "tracepoint:syscalls:sys_enter_wri* { @ = args.fd; }": "args.fd is another in tracepoint:syscalls:sys_enter_writev"
+    " than in tracepoint:syscalls:sys_enter_write; write a clause for each of them",
+}
+
+
+@pytest.mark.parametrize("program", WRONG)
+def test_what_cannot_be_is_refused_by_name(program: str) -> None:
+    done = tracer("check", "-e", program)
+    assert done.status == 1 and WRONG[program] in done.err
+
+
+def test_events_are_listed_with_their_fields() -> None:
+    done = tracer("list", "-v", "t:sched:sched_process_exe?")
+    wanted = "tracepoint:sched:sched_process_exec\n    __data_loc char[] filename\n    pid_t pid\n    pid_t old_pid\n"
+    assert done.text == wanted
+    done = tracer("list", "-e", "tracepoint:sched:sched_process_ex* { }")
+    assert done.text == "tracepoint:sched:sched_process_exec\ntracepoint:sched:sched_process_exit\n"
+    assert "tracepoint:task:task_newtask\n" in tracer("list", "tracepoint").text
