@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from _thread import _local
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from tracer.dataclass import dataclass
 
@@ -201,3 +201,21 @@ def counted(count: int, thing: str) -> str:
     if count < 0:
         return f"some {thing}s, which could not be counted here,"
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
+class NoFile(TracerError):
+    """No file matches a pattern of paths."""
+
+
+class NothingThere(TracerError):
+    """The file has no such probe or function; another of several files may have it."""
+
+
+class NoSuchLine(NothingThere):
+    """The file knows the source file, but not that line of it."""
+
+
+def fail_alike(failures: Sequence[TracerError], searches: int) -> bool:
+    """Whether none of so many files can be searched, for one reason: those of a 32-bit process."""
+    reasons = [each.message.partition(": ")[2] for each in failures if not isinstance(each, NothingThere)]
+    return len(reasons) == searches and len({*reasons}) == 1

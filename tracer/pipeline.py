@@ -59,7 +59,7 @@ class More:
 
     def of_point(self, point: AttachPoint) -> Sequence[Found]:
         """The files that an attach point means."""
-        from tracer.resolve.sites.awaited import meets
+        from tracer.resolve.files.awaited import meets
 
         return [each for each in self.files if meets(point, each)]
 

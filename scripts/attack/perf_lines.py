@@ -8,8 +8,7 @@ import subprocess
 from collections import Counter
 
 from tracer.errors import TracerError
-from tracer.kinds.model import AttachPoint
-from tracer.kinds.site import SiteLimit
+from tracer.kinds.model import AttachPoint, SiteLimit
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.units.debug_entries import entries_of
 from tracer.resolve.elf.file import Elf

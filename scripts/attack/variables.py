@@ -24,8 +24,7 @@ from pathlib import Path
 from scripts.attack.random_c import Names, program
 from tests.harness.cli import ROOT
 from tracer.errors import TracerError
-from tracer.kinds.model import AttachPoint
-from tracer.kinds.site import SiteLimit
+from tracer.kinds.model import AttachPoint, SiteLimit
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.inline_frames import line_table
 from tracer.resolve.dwarf.units.debug_entries import entries_of

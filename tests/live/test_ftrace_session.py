@@ -21,8 +21,8 @@ from tracer.backends.ftrace.program import FtraceProgram
 from tracer.backends.ftrace.read import descriptors as descriptors_module
 from tracer.backends.ftrace.session import FtraceSession
 from tracer.errors import ProgramError, TracerError
-from tracer.kernel import abilities as abilities_module
 from tracer.kernel import buffers
+from tracer.kernel.trials import abilities as abilities_module
 from tracer.kernel.uprobe_events import cleanup as cleanup_module
 from tracer.kernel.uprobe_events import owner
 from tracer.kernel.uprobe_events.cleanup import cleanup

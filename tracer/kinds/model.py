@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from tracer.dataclass import NamedTuple, dataclass
-from tracer.errors import Diagnostic, Fault, Span
+from tracer.errors import Diagnostic, Fault, Span, TracerError
 
 if TYPE_CHECKING:
     from tracer.kinds.site import FileSite, Site
@@ -101,6 +101,27 @@ class Part(NamedTuple):
     text: str
     bare: str
     span: Span
+
+
+class SiteLimit(NamedTuple):
+    """The number of sites that a program may have: what is `left` of the `limit`."""
+
+    limit: int
+    left: int
+
+    def less(self, taken: int) -> SiteLimit:
+        """The limit that is left after that many more sites."""
+        return SiteLimit(self.limit, self.left - taken)
+
+    def check(self, wanted: int, what: str) -> None:
+        """Raises `TracerError` where so many sites do not fit; `what` says what wants them."""
+        if wanted <= self.left:
+            return
+        left = "" if self.left == self.limit else f" less {self.limit - self.left} others"
+        raise TracerError(
+            f"{what}, more than max_probes ({self.limit}){left}",
+            f"narrow the pattern, or lift the limit: --max-probes {self.limit - self.left + wanted}",
+        )
 
 
 class SearchedFile(Protocol):

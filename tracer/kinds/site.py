@@ -10,8 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from tracer.dataclass import NamedTuple, dataclass, replace
-from tracer.errors import TracerError
+from tracer.dataclass import dataclass, replace
 
 if TYPE_CHECKING:
     from tracer.host.maps import Picture
@@ -389,42 +388,3 @@ class Target:
 
 
 EVERY_PROCESS = Target()
-
-
-class SiteLimit(NamedTuple):
-    """The number of sites that a program may have: what is `left` of the `limit`."""
-
-    limit: int
-    left: int
-
-    def less(self, taken: int) -> SiteLimit:
-        """The limit that is left after that many more sites."""
-        return SiteLimit(self.limit, self.left - taken)
-
-    def check(self, wanted: int, what: str) -> None:
-        """Raises `TracerError` where so many sites do not fit; `what` says what wants them."""
-        if wanted <= self.left:
-            return
-        left = "" if self.left == self.limit else f" less {self.limit - self.left} others"
-        raise TracerError(
-            f"{what}, more than max_probes ({self.limit}){left}",
-            f"narrow the pattern, or lift the limit: --max-probes {self.limit - self.left + wanted}",
-        )
-
-
-class NoFile(TracerError):
-    """No file matches a pattern of paths."""
-
-
-class NothingThere(TracerError):
-    """The file has no such probe or function; another of several files may have it."""
-
-
-class NoSuchLine(NothingThere):
-    """The file knows the source file, but not that line of it."""
-
-
-def fail_alike(failures: Sequence[TracerError], searches: int) -> bool:
-    """Whether none of so many files can be searched, for one reason: those of a 32-bit process."""
-    reasons = [each.message.partition(": ")[2] for each in failures if not isinstance(each, NothingThere)]
-    return len(reasons) == searches and len({*reasons}) == 1

@@ -24,8 +24,7 @@ def _build(text: str, parts: list[Part], span: Span) -> AttachPoint:
 
 def _found(point: AttachPoint, machine: Machine) -> list[Site]:
     """Raises `NothingThere`, and `TracerError` where this user may not see the kernel's events."""
-    from tracer.errors import printable
-    from tracer.kinds.site import NothingThere
+    from tracer.errors import NothingThere, printable
 
     system, name = point.provider or "", point.name or ""
     events = machine.events(system, name)

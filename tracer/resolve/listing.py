@@ -15,11 +15,11 @@ from contextlib import closing
 from typing import Any, TypeVar
 
 from tracer.dataclass import NamedTuple, dataclass
-from tracer.errors import NOWHERE, Fault, TracerError, printable
+from tracer.errors import NOWHERE, Fault, NothingThere, TracerError, fail_alike, printable
 from tracer.host.maps import within
 from tracer.kinds.model import AttachKind, AttachPoint, Machine, ProbeKind
 from tracer.kinds.registry import KINDS, SPELLINGS, kind_of
-from tracer.kinds.site import ArgSpec, FileSite, NothingThere, Site, TailPlace, Target, Unreadable, fail_alike
+from tracer.kinds.site import ArgSpec, FileSite, Site, TailPlace, Target, Unreadable
 from tracer.lang.syntax.attach import read, refusal, scan
 from tracer.resolve.attach_texts import as_written, in_quotes, quoted
 from tracer.resolve.binary import Binaries, Binary

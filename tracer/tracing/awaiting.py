@@ -11,8 +11,8 @@ from tracer.host.polling import readable
 from tracer.host.stat import descendants
 from tracer.kernel.mapping_records import Mapped, MappingRecords
 from tracer.kinds.site import Target
+from tracer.resolve.files.awaited import meets
 from tracer.resolve.files.paths import Found
-from tracer.resolve.sites.awaited import meets
 
 if TYPE_CHECKING:
     from tracer.kinds.model import AttachPoint

@@ -15,16 +15,16 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from tracer.dataclass import NamedTuple, dataclass, replace
-from tracer.errors import TracerError, printable
+from tracer.errors import NoFile, NothingThere, TracerError, printable
 from tracer.host.maps import mapped_file, mappings, root
 from tracer.host.named import name_of
 from tracer.host.stat import pids
 from tracer.kernel.mapping_records import Mapped, MappingRecords
-from tracer.kinds.site import NoFile, NothingThere, files_of
+from tracer.kinds.site import files_of
 from tracer.plan.points import first_numbers
 from tracer.render.notices import Detail, Notice, Warned
+from tracer.resolve.files.awaited import meets
 from tracer.resolve.files.paths import Found
-from tracer.resolve.sites.awaited import meets
 from tracer.tracing.awaiting import points_of
 from tracer.tracing.loop import probe_count
 

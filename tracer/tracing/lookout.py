@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import os
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from tracer.kinds.site import paths_of
 from tracer.overhead.findings import Findings
 from tracer.render.notices import Consumer, NotHit, Notice, Overhead
 from tracer.silence.beside import Beside
@@ -19,6 +21,26 @@ if TYPE_CHECKING:
     from tracer.results.events import Outcome
     from tracer.tracing import Request
     from tracer.tracing.end_warnings import OlderFiles
+
+
+
+_COPYING = ("node", "php")
+"""How the names of programs begin that may copy their code."""
+
+
+def refuse(plan: Plan, target: Target, running: bool, argv: Sequence[str] | None, follow: bool) -> None:
+    """Raises `ProgramError` for a program that its probes could harm, or that would not meet them: of processes that
+    run, of the command `argv`, or of all.
+    """
+    if any(os.path.basename(path).startswith(_COPYING) for path in paths_of(plan.places)):
+        from tracer.silence.copied_code import refuse_copied_code
+
+        refuse_copied_code(plan, argv, not follow and (running or argv is not None))
+    if running:
+        from tracer.silence.rewritten import refuse_rewritten
+
+        target.look_again()  # to compile takes a while
+        refuse_rewritten(plan, target.pictures)
 
 
 class Lookout:

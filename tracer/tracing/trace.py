@@ -6,7 +6,6 @@ It may run in any thread, and several at once. It changes nothing of the process
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -16,7 +15,7 @@ from tracer.backends import Surroundings
 from tracer.dataclass import names, replace
 from tracer.errors import TracerError, counted
 from tracer.host.polling import readable
-from tracer.kinds.site import Target, files_of, paths_of
+from tracer.kinds.site import Target, files_of
 from tracer.lang.typed import UStack, USym
 from tracer.lang.walk import walk_clause
 from tracer.pipeline import open_session
@@ -55,8 +54,6 @@ if TYPE_CHECKING:
     from tracer.tracing.loop import Controls
     from tracer.tracing.names import Names
 
-_COPYING = ("node", "php")
-"""How the names of programs begin that may copy their code."""
 _NOT_COUNTED = "other processes run into them too, and are not counted"
 _IN_PYTHON = "hits of tracer's own child before its exec count too: it has no unprobed code to wait in"
 
@@ -123,7 +120,10 @@ class Trace:
             much = f"{len(self._target.pids)} processes at {counted(len(plan.sites), 'place')}"
             self._tell(Chosen(f"{much} are too many for probes of their own: {_NOT_COUNTED}"))
         self._tell(*map(PassedOver, self._compiled.notes))
-        self._refuse()
+        if plan.probes:
+            from tracer.tracing.lookout import refuse
+
+            refuse(plan, self._target, self._processes is not None, self._argv, request.follow)
         if self._argv is not None:
             from tracer.target.child import Child
 
@@ -160,20 +160,6 @@ class Trace:
             )
         controls.meanwhile, controls.regularly = self._meanwhile, self._regularly
         controls.before_detach, controls.duration_s = self._before_detach, request.duration_s
-
-    def _refuse(self) -> None:
-        """Raises `ProgramError` for programs that the probes could harm, or that would not meet them."""
-        plan = self._plan
-        if any(os.path.basename(path).startswith(_COPYING) for path in paths_of(plan.places)):
-            from tracer.silence.copied_code import refuse_copied_code
-
-            of_some = not self._request.follow and (self._processes is not None or self._argv is not None)
-            refuse_copied_code(plan, self._argv, of_some)
-        if self._processes is not None and plan.probes:
-            from tracer.silence.rewritten import refuse_rewritten
-
-            self._target.look_again()  # to compile takes a while
-            refuse_rewritten(plan, self._target.pictures)
 
     def _named(self, stack: ExitStack) -> Names | None:
         """The object that names addresses; None where the program has none."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tracer.backends.ftrace.samples.sample_functions import held
-from tracer.errors import NOWHERE
+from tracer.errors import NOWHERE, NothingThere
 from tracer.kinds.kernel_event import Field, KernelEvent
 from tracer.kinds.model import AttachPoint
-from tracer.kinds.site import NothingThere
 from tracer.kinds.tracepoint import TRACEPOINT
 
 FORMAT = """name: thing

@@ -10,8 +10,8 @@ from tracer.backends.ftrace.features import states
 from tracer.backends.ftrace.string_bounds import bounds_strings
 from tracer.errors import TracerError
 from tracer.kernel import perf
-from tracer.kernel.abilities import Abilities
 from tracer.kernel.tracefs import IN_README, Tracefs, find
+from tracer.kernel.trials.abilities import Abilities
 from tracer.plan.states import NEEDS_ROOT, Capabilities, Unsupported, settled
 
 _ROOT_ONLY = ("tracefs", "uprobe_events", "ref_ctr", "ustring", "hist triggers", "probes per event", "perf tracepoints")

@@ -22,9 +22,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass
-from tracer.errors import TracerError, printable
+from tracer.errors import NoFile, TracerError, printable
 from tracer.host.maps import within
-from tracer.kinds.site import NoFile, Target
+from tracer.kinds.site import Target
 from tracer.opening import await_server, content, opened
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from tracer.errors import TracerError, printable
-from tracer.kinds.site import NothingThere
+from tracer.errors import NothingThere, TracerError, printable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import unique_places

@@ -6,8 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from operator import attrgetter
 
-from tracer.errors import TracerError, printable
-from tracer.kinds.site import NothingThere
+from tracer.errors import NothingThere, TracerError, printable
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.line_table import Sequence as Rows
 from tracer.resolve.elf.symbol_table import Function

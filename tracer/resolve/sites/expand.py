@@ -8,15 +8,25 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
-from tracer.errors import Diagnostic, NoFileYet, NothingInFiles, ProgramError, TracerError
-from tracer.kinds.model import AttachPoint, Machine
+from tracer.errors import (
+    Diagnostic,
+    NoFile,
+    NoFileYet,
+    NoSuchLine,
+    NothingInFiles,
+    NothingThere,
+    ProgramError,
+    TracerError,
+    fail_alike,
+)
+from tracer.kinds.model import AttachPoint, Machine, SiteLimit
 from tracer.kinds.registry import KINDS, alone, is_return
-from tracer.kinds.site import FileSite, NoFile, NoSuchLine, NothingThere, Site, SiteLimit, Target, fail_alike
+from tracer.kinds.site import FileSite, Site, Target
 from tracer.lang.syntax.ast import Call, Clause, Name, Program
 from tracer.lang.walk import walk, walk_program
 
@@ -289,7 +299,11 @@ def sites_of(
         if len(failures) > 1 and not fail_alike(failures, len(seen)):
             # The one file that knows the source file says which lines have code.
             failures = [each for each in failures if isinstance(each, NoSuchLine)]
-        raise failures[0] if failures else _nothing(point, found, files)
+        if failures:
+            raise failures[0]
+        from tracer.resolve.functions.absent import nothing
+
+        raise nothing(point, found, lambda file: files.open(files.first(file)))
     limit.check(len(sites), f"this means {len(sites)} places")
     return tuple(sites)
 
@@ -379,42 +393,3 @@ class _Files:
         """Closes them all."""
         if self._binaries is not None:
             self._binaries.close()
-
-
-def _nothing(point: AttachPoint, found: Sequence[Found], files: _Files) -> TracerError:
-    from tracer.errors import printable
-
-    if point.is_of_lines:
-        return TracerError(f"no code comes from '{printable(point.source or '')}' in any of {len(found)} files")
-    name = point.name or "*" if point.provider is None else f"{point.provider}:{point.name or '*'}"
-    message = f"no {KINDS[point.kind].target} matches '{printable(name)}' in any of {len(found)} files"
-    return TracerError(message, _near(point, found, files))
-
-
-def _near(point: AttachPoint, found: Sequence[Found], files: _Files) -> str | None:
-    """The names of several files that look like the one that none has; a path is named as if it were a name."""
-    from tracer.resolve.files.paths import did_you_mean, is_pattern
-
-    name = point.name
-    if name is None or is_pattern(name):
-        return None
-    for each in found:
-        if name in (os.path.basename(each.shown), each.shown):
-            what = "PROVIDER:NAME" if KINDS[point.kind].has_notes else "FUNCTION"
-            return f"that is a file: write {point.kind}:{name}:{what}"
-    known: dict[str, None] = {}
-    for each in found:
-        try:
-            known.update(dict.fromkeys(_names(point, files.open(files.first(each)))))
-        except TracerError:
-            continue
-    return did_you_mean(name, known)
-
-
-def _names(point: AttachPoint, binary: Binary) -> Iterable[str]:
-    """The names in a file among which the attach point's would be."""
-    if KINDS[point.kind].has_notes:
-        return [each.name for each in binary.usdt if point.provider in (None, "*", each.provider)]
-    from tracer.resolve.functions.lookup import names_to_suggest
-
-    return names_to_suggest(binary, point.name or "")

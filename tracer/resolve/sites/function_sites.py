@@ -8,15 +8,16 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
-from tracer.errors import TracerError, printable
+from tracer.errors import NothingThere, TracerError, printable
 from tracer.kinds.arch import I386
-from tracer.kinds.model import AttachPoint
+from tracer.kinds.model import AttachPoint, SiteLimit
 from tracer.kinds.registry import KINDS, is_return
-from tracer.kinds.site import ArgSpec, FileSite, Mem, NothingThere, SiteLimit, TailPlace, Unreadable
+from tracer.kinds.site import ArgSpec, FileSite, Mem, TailPlace, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.elf.symbol_table import STB_LOCAL, Function
 from tracer.resolve.files.paths import is_pattern
+from tracer.resolve.functions.copies import calls_of_copies, copies_meant, refuse_returns, with_entry
 from tracer.resolve.functions.lookup import find_functions, function_text, not_found
 from tracer.resolve.safety.code import Range
 from tracer.resolve.safety.placement import (
@@ -26,7 +27,6 @@ from tracer.resolve.safety.placement import (
     offset_of_code,
     red_zone,
 )
-from tracer.resolve.sites.copies import calls_of_copies, copies_meant, refuse_returns, with_entry
 from tracer.resolve.sites.leaving_out import leave_out
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import NamedTuple, replace
-from tracer.errors import TracerError, printable
-from tracer.kinds.model import AttachPoint
-from tracer.kinds.site import FileSite, NoSuchLine, NothingThere, SiteLimit
+from tracer.errors import NoSuchLine, NothingThere, TracerError, printable
+from tracer.kinds.model import AttachPoint, SiteLimit
+from tracer.kinds.site import FileSite
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.line_table import Row
 from tracer.resolve.dwarf.lines.line_table import Sequence as Rows

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tracer.errors import TracerError, printable
+from tracer.errors import NothingThere, TracerError, printable
 from tracer.kinds.model import AttachPoint
-from tracer.kinds.site import FileSite, NothingThere
+from tracer.kinds.site import FileSite
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher

@@ -10,9 +10,9 @@ import pytest
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import DATA_ADDRESS, DATA_OFFSET, TEXT_ADDRESS, ElfWriter, note, usdt_note
 from tests.unit.resolve.programs import BY_HAND_C, PROBES_C, SEMAPHORE_C
-from tracer.errors import NOWHERE
+from tracer.errors import NOWHERE, NothingThere
 from tracer.kinds.model import AttachPoint
-from tracer.kinds.site import Const, Global, GlobalPointer, Mem, NothingThere, Operand, Reg, Unreadable
+from tracer.kinds.site import Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.structures import ElfError

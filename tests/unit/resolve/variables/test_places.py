@@ -10,8 +10,8 @@ from types import FrameType
 import pytest
 
 from tests.targets.build import HERE, build
-from tracer.kinds.model import AttachPoint
-from tracer.kinds.site import FileIdentity, FileSite, SiteLimit
+from tracer.kinds.model import AttachPoint, SiteLimit
+from tracer.kinds.site import FileIdentity, FileSite
 from tracer.lang.types.outside import Lines, Local
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.units.debug_entries import entries_of

@@ -20,8 +20,8 @@ from tracer.dataclass import replace
 from tracer.errors import TracerError
 from tracer.host.polling import readable
 from tracer.kernel import buffers, perf
-from tracer.kernel.abilities import Abilities
 from tracer.kernel.limits import MORE_DESCRIPTORS
+from tracer.kernel.trials.abilities import Abilities
 from tracer.kernel.workers.watcher import Watcher
 from tracer.kinds.site import Target
 

@@ -34,9 +34,9 @@ from tracer.dataclass import dataclass, field, replace
 from tracer.errors import WANTING, TracerError
 from tracer.host.stat import threads_of
 from tracer.kernel import bpf, perf
-from tracer.kernel.abilities import Abilities
 from tracer.kernel.limits import COLLISION, ONE_SEMAPHORE, allowed_descriptors, check_room
 from tracer.kernel.syscall import Call
+from tracer.kernel.trials.abilities import Abilities
 from tracer.kernel.trials.instructions import NOT_PROBED, REMEDY
 
 if TYPE_CHECKING:

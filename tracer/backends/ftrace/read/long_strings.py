@@ -35,8 +35,8 @@ from tracer.backends.ftrace.samples.writer import COMM_TOKEN
 from tracer.dataclass import dataclass, field
 from tracer.host.stat import threads_of
 from tracer.kernel import perf
-from tracer.kernel.abilities import Abilities
 from tracer.kernel.limits import allowed_descriptors
+from tracer.kernel.trials.abilities import Abilities
 from tracer.kernel.uprobe_events import events as uprobe_events
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.kernel.uprobe_events.events import ProbePlace

@@ -58,13 +58,9 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
         ways = kind.replace(" or ", ":FILE:FUNCTION or ")
         if ctx.misplaced(f"{word} is not known in {where}", span, f"use {ways}:FILE:FUNCTION {{ … {word} … }}"):
             return None
-    if value.place == "probe" and not ctx.unit.reads("probe"):
-        what = f"{word} is not known in {ctx.unit.place}"
-        if ctx.misplaced(what, span, f"{word} belongs to a {named('probe')}"):
-            return None
-    if value.place == "call" and not ctx.unit.reads("call"):
-        what = f"{word} is not known in {ctx.unit.place}"
-        if ctx.misplaced(what, span, f"{word} belongs to a {named('call')}: call:FILE:FUNCTION"):
+    if value.place in ("probe", "call") and not ctx.unit.reads(value.place):
+        what, form = f"{word} is not known in {ctx.unit.place}", ": call:FILE:FUNCTION" * (value.place == "call")
+        if ctx.misplaced(what, span, f"{word} belongs to a {named(value.place)}{form}"):
             return None
     if value.node is typed.UStack:
         from tracer.lang.builtins.hit import stacks

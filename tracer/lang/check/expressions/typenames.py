@@ -35,7 +35,7 @@ def named(ctx: Context, node: ast.TypeName) -> Type | None:
     """The type that a cast or a `let` names, reported where there is none."""
     type = _base(ctx, node)
     if min(ctx.words) < 8:
-        from tracer.lang.check.expressions.narrow import narrowed
+        from tracer.lang.check.narrow import narrowed
 
         type = narrowed(ctx, type, node)
     suffixes = list(node.suffixes)
@@ -63,7 +63,7 @@ def _pointer(ctx: Context, target: Type | None, node: ast.TypeName) -> PointerTy
     """The type of an address that lies in memory."""
     if min(ctx.words) == 8:
         return PointerType(target=target)
-    from tracer.lang.check.expressions.narrow import pointer
+    from tracer.lang.check.narrow import pointer
 
     return pointer(ctx, target, node)
 
