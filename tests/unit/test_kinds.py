@@ -16,7 +16,7 @@ HOMES = ("tracer/kinds/", "tracer/backends/bcc/attach/", "tracer/backends/ftrace
 _SITES: list[type] = [Site, *Site.__subclasses__()]
 SORTS = frozenset(each.__name__ for each in _SITES)
 
-LEXERS = ("tracer/lang/syntax/", "tracer/lang/printing/formatted.py")
+LEXERS = ("tracer/lang/syntax/", "tracer/lang/printing/formatted.py", "tracer/cli/questions/text.py")
 """Where a token has a kind too, and "end" is one."""
 
 NAMES = frozenset((*KINDS, *KINDS_OF_SITES, *(kind.clause.name for kind in KINDS.values())))

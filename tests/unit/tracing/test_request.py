@@ -84,9 +84,9 @@ def test_a_command_that_traces_has_the_shared_options_and_adds_its_own(command: 
             "fmt",
         ],
         "flame": [
-                "files", "output", "also", "probes", "weight", "by", "where", "show", "stacks", "maps", "compare", "title",
-                "unit",
-            ],
+            "files", "output", "also", "probes", "weight", "by", "where", "show", "stacks", "maps", "compare", "title",
+            "unit",
+        ],
     }
     module = "run" if command is run.command else "flame"
     assert set(names[len(Asked.__annotations__) :]) - {"unwound"} == set(own[module])
