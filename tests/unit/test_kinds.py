@@ -16,7 +16,10 @@ HOMES = ("tracer/kinds/", "tracer/backends/bcc/attach/", "tracer/backends/ftrace
 _SITES: list[type] = [Site, *Site.__subclasses__()]
 SORTS = frozenset(each.__name__ for each in _SITES)
 
-LEXERS = ("tracer/lang/syntax/", "tracer/lang/printing/formatted.py", "tracer/foreign/filter.py")
+LEXERS = (
+    "tracer/lang/syntax/", "tracer/lang/printing/formatted.py", "tracer/foreign/filter.py",
+    "tracer/cli/questions/text.py",
+)  # fmt: skip
 """Where a token has a kind too, and "end" is one."""
 
 COMMANDS = "tracer/cli/arguments.py"

@@ -83,7 +83,10 @@ def test_a_command_that_traces_has_the_shared_options_and_adds_its_own(command: 
             "words", "format", "stacks", "output", "also", "buffering", "raw", "failed_reads", "stage", "dry_run",
             "fmt",
         ],
-        "flame": ["files", "output", "also", "stacks", "maps", "compare", "title", "unit"],
+        "flame": [
+            "files", "output", "also", "probes", "weight", "by", "where", "show", "stacks", "maps", "compare", "title",
+            "unit",
+        ],
     }
     module = "run" if command is run.command else "flame"
     assert set(names[len(Asked.__annotations__) :]) - {"unwound"} == set(own[module])

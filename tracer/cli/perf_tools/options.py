@@ -47,6 +47,9 @@ Stack = Annotated[bool, typer.Option("-s", help="Print the user stack after each
 View = Annotated[bool, typer.Option("-v", help="Print the fields that a filter can name, and trace nothing.")]
 Force = Annotated[bool, typer.Option("-F", help="No effect: every place is checked before it is probed.")]
 Show = Annotated[bool, typer.Option("--show", help="Print the program that the definition means, and trace nothing.")]
+Profile = Annotated[
+    bool, typer.Option("--profile", help="Print hits and misses of every probe that stands in the kernel.")
+]
 Printed = Annotated[Printing, typer.Option("-f", "--format", help="How to print results.")]
 Output = Annotated[
     Optional[str],  # noqa: UP045

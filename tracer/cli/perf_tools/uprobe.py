@@ -12,6 +12,7 @@ from tracer.cli.perf_tools.options import (
     Output,
     Pid,
     Printed,
+    Profile,
     Seconds,
     Show,
     Stack,
@@ -35,6 +36,7 @@ def command(
     view: View = False,
     force: Force = False,
     show: Show = False,
+    profile: Profile = False,
     format: Printed = "text",
     output: Output = None,
     backend: Backend = "auto",
@@ -47,6 +49,13 @@ def command(
     Values: %REG, @ADDRESS, @+OFFSET, $stack, $stackN, $retval, $comm, \NUMBER, +OFFSET(VALUE), -OFFSET(VALUE).
     Types: u8 to u64, s8 to s64, x8 to x64, char, string, ustring, b5@3/32, and an array of each, u32[4].
     """
+    if profile:
+        from tracer.cli import standing
+        from tracer.errors import UsageError
+
+        if definition is not None or listed is not None:
+            raise UsageError("--profile takes no definition", "tracer uprobe --profile")
+        return standing.profile(format == "json")
     return run(
         Words(
             False, definition, filter, listed, pid, thread, duration, child, header, stack, view, show, format, output,

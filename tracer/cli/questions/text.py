@@ -34,7 +34,7 @@ class Probe:
     @property
     def is_function(self) -> bool:
         """Whether it is a function's entry, or a place in one."""
-        return SPELLINGS[self.kind].name != "usdt"
+        return not SPELLINGS[self.kind].has_notes
 
     @property
     def several(self) -> bool:
@@ -48,7 +48,8 @@ class Probe:
 
     def at_return(self) -> Probe:
         """The return of the same function."""
-        if SPELLINGS[self.kind].name != "uprobe":
+        kind = SPELLINGS[self.kind]
+        if not kind.enters or "return" in kind.reads:
             return self
         return Probe(f"uretprobe:{self.text.partition(':')[2]}", "uretprobe")
 
