@@ -87,6 +87,7 @@ def shape(text: str, ordered: bool) -> list[str]:
     text = re.sub(r"\|[@ ]*\|", "||", text)
     text = re.sub(r"\b[0-9]+[KMG]?\b", "N", text)
     text = re.sub(r" +(\[?N)", r" \1", re.sub(r"\[N\]", "[N, N)", text))
+    text = re.sub(r"N +", "N ", text)
     text = re.sub(r"reads /\S+", "reads PATH", text)
     lines = text.strip("\n").splitlines()
     if not ordered:
@@ -149,7 +150,7 @@ def test_the_commands_are_found() -> None:
     readme = [one for one in found["README.md"] if "tracer -e" in one.command]
     assert [one.needs_more for one in readme] == [True, True, False, False, False]
     assert readme[2].output.splitlines()[-1] == "@[parse]: 508"
-    assert [one.needs_more for one in found["docs/language.md"]] == [False] * 6 + [True, True]
+    assert [one.needs_more for one in found["docs/language.md"]] == [False] * 7 + [True, True]
     those = [one for one in found["docs/language.md"] if not one.needs_more and "tracepoint" not in one.command]
     assert all(one.is_exact for one in those)
     waiting = [one.needs_more for one in found["docs/backends.md"]]

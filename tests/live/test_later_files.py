@@ -237,7 +237,7 @@ def test_a_signal_ends_the_wait_and_the_command(number: int, tmp_path: Path) -> 
     command.chmod(0o755)
     words = ("-c", str(command), "-e", "uprobe:*libplugin_nowhere*:f { @ = count(); }")
     with tracing(tmp_path, *words, ready="waiting until process") as trace:
-        pid = int(trace.err.split()[-3])
+        pid = int(trace.err.partition("waiting until process ")[2].split()[0])
         until(lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n")
         trace.signal(number)
         done = trace.wait()

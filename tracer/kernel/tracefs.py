@@ -186,6 +186,17 @@ class Tracefs:
             return []
         return [line.rpartition(" [")[0] for line in lines if line.startswith("hist:")]
 
+    def instances(self) -> list[str]:
+        """The names of its instances, anybody's."""
+        try:
+            return os.listdir(f"{self.root}/instances")
+        except OSError:
+            return []
+
+    def instance(self, name: str) -> Tracefs:
+        """The view of an instance, whether there is one of the name or not."""
+        return Tracefs(f"{self.root}/instances/{name}")
+
     def restricts_processes(self) -> bool:
         """Whether somebody has told ftrace of processes whose events alone, or not at all, are looked at.
 

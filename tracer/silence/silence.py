@@ -236,9 +236,9 @@ class Silence:
 
     def _unhit_events(self) -> list[str]:
         """The attach points of events of the kernel without a hit: nothing is to be explained, none happened."""
-        every = enumerate(self._points)
+        events = [(number, each) for number, each in enumerate(self._points) if each.sites and not each.places]
         gone = self._session.gone
-        return [each.text for number, each in every if not (each.places or self._hits[number] or number in gone)]
+        return [each.text for number, each in events if not (self._hits[number] or number in gone)]
 
     def _follows_returns(self, number: int) -> bool:
         """Whether the kernel follows its returns: it may have been called where some were not seen."""

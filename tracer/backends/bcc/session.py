@@ -10,13 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from tracer.backends.bcc.attach.attachments import Attachments
-from tracer.backends.bcc.attach.loader import (
-    FOLLOWER,
-    HITS,
-    LOSS_CAUSES,
-    Loaded,
-    first_counter,
-)
+from tracer.backends.bcc.attach.loader import FOLLOWER, HITS, LOSS_CAUSES, Loaded, first_counter
 from tracer.backends.bcc.attach.registry import attacher_of
 from tracer.backends.bcc.codegen.generate import (
     CONTROL,

@@ -6,7 +6,7 @@ import os
 
 from tracer.errors import TracerError
 from tracer.kernel.tracefs import Tracefs, find
-from tracer.kernel.uprobe_events import instance, owner
+from tracer.kernel.uprobe_events import owner
 
 _PATIENCE_S = 5.0
 
@@ -45,7 +45,7 @@ def _sweep(tracefs: Tracefs, without_lock: bool) -> list[str]:
         # for a living one with triggers would hold the lock that is held here alone.
         try:
             _remove_triggers(tracefs, group, event)
-            _remove_triggers(instance.of(tracefs, group), group, event)
+            _remove_triggers(tracefs.instance(group), group, event)
             undone = tracefs.undefine(group, event)
         except TracerError:
             undone = False
@@ -53,7 +53,9 @@ def _sweep(tracefs: Tracefs, without_lock: bool) -> list[str]:
             removed.append(f"uprobe_events: {group}/{event}")
         else:
             busy.add(group)
-    for group in [*instance.groups_with_one(tracefs)]:
+    for group in filter(owner.is_ours, tracefs.instances()):
+        from tracer.kernel.uprobe_events import instance  # seldom needed
+
         alive = owner.is_alive(group)
         if group in busy or alive or (alive is None and not without_lock):
             continue

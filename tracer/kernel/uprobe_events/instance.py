@@ -9,13 +9,12 @@ child out (tried on 6.1: a process that called a function 15 times and its child
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError
 from tracer.kernel.tracefs import Tracefs, put
-from tracer.kernel.uprobe_events import owner
 
 if TYPE_CHECKING:
     from tracer.kernel.workers.watcher import Watcher
@@ -33,7 +32,7 @@ def make(tracefs: Tracefs, group: str, pids: Iterable[int], watcher: Watcher) ->
     """Makes the session's instance, about these processes with all threads and all that they start from now on. Raises
     `TracerError`.
     """
-    path = _path(tracefs, group)
+    path = tracefs.instance(group).root
     watcher.undo_rmdir(path)
     try:
         os.mkdir(path, 0o700)
@@ -51,24 +50,10 @@ def make(tracefs: Tracefs, group: str, pids: Iterable[int], watcher: Watcher) ->
 
 def remove(tracefs: Tracefs, group: str) -> bool:
     """Removes a session's instance, which no longer has triggers; whether there is none now."""
+    path = tracefs.instance(group).root
     with suppress(OSError):
-        os.rmdir(_path(tracefs, group))
-    return not os.path.exists(_path(tracefs, group))
-
-
-def groups_with_one(tracefs: Tracefs) -> Iterator[str]:
-    """The groups of sessions, living or dead, that have one."""
-    with suppress(OSError):
-        yield from filter(owner.is_ours, os.listdir(f"{tracefs.root}/instances"))
-
-
-def of(tracefs: Tracefs, group: str) -> Tracefs:
-    """The view of that session's instance, whether there is one or not."""
-    return Tracefs(_path(tracefs, group))
-
-
-def _path(tracefs: Tracefs, group: str) -> str:
-    return f"{tracefs.root}/instances/{group}"
+        os.rmdir(path)
+    return not os.path.exists(path)
 
 
 def _add(path: str, pid: int) -> None:

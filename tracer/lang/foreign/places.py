@@ -110,7 +110,9 @@ def _systemtap(line: str) -> Meant | None:
         return Meant(told, "interval:s:1 runs a clause at fixed times")
     if re.match(r"timer\.profile\b", text):
         return _left_out("profile")
-    if found := re.match(r"(kernel|module|n?d?_?syscall)\b[.(]", text):
+    if found := re.match(r"(?:nd_)?syscall\.(\w+)(\.return)?", text):
+        return _system_call("'syscall' is SystemTap's word", found[1], found[2] is not None)
+    if found := re.match(r"(kernel|module)\b[.(]", text):
         return _of_kernel(found[1])
     if not re.match(r"process\b[.(]", text):
         return Meant(told, "write the attach point alone: uprobe:FILE:FUNCTION { … }") if text != line else None
@@ -146,6 +148,8 @@ def _dtrace(line: str) -> Meant | None:
     if found is None:
         return None
     provider, process, module, function, name = found.groups()
+    if provider == "syscall":
+        return _system_call("'syscall' is DTrace's word", function, name == "return")
     if provider in _OF_KERNEL:
         return _of_kernel(provider)
     file = _library(module) or "FILE"
@@ -189,6 +193,11 @@ def _named_in_file(line: str) -> Meant | None:
 def _left_out(kind: str) -> Meant:
     reason, remedy = unsupported.PROBES[kind]
     return Meant(f"{kind} probes are not supported: {reason}", remedy)
+
+
+def _system_call(message: str, name: str, ends: bool) -> Meant:
+    side = "exit" if ends else "enter"
+    return Meant(message, f"write tracepoint:syscalls:sys_{side}_{name or '*'} {{ … }}")
 
 
 def _of_kernel(word: str) -> Meant:

@@ -13,16 +13,16 @@ from tracer.resolve.files.paths import Found, did_you_mean, is_pattern
 from tracer.resolve.functions.lookup import names_to_suggest
 
 
-def nothing(point: AttachPoint, found: Sequence[Found], open: Callable[[Found], Binary]) -> TracerError:
-    """That the attach point means nothing in these files, which `open` opens."""
+def nothing(point: AttachPoint, found: Sequence[Found], binary_of: Callable[[Found], Binary]) -> TracerError:
+    """That the attach point means nothing in these files, which `binary_of` opens."""
     if point.is_of_lines:
         return TracerError(f"no code comes from '{printable(point.source or '')}' in any of {len(found)} files")
     name = point.name or "*" if point.provider is None else f"{point.provider}:{point.name or '*'}"
     message = f"no {KINDS[point.kind].target} matches '{printable(name)}' in any of {len(found)} files"
-    return TracerError(message, _near(point, found, open))
+    return TracerError(message, _near(point, found, binary_of))
 
 
-def _near(point: AttachPoint, found: Sequence[Found], open: Callable[[Found], Binary]) -> str | None:
+def _near(point: AttachPoint, found: Sequence[Found], binary_of: Callable[[Found], Binary]) -> str | None:
     """The names of several files that look like the one that none has; a path is named as if it were a name."""
     name = point.name
     if name is None or is_pattern(name):
@@ -34,7 +34,7 @@ def _near(point: AttachPoint, found: Sequence[Found], open: Callable[[Found], Bi
     known: dict[str, None] = {}
     for each in found:
         try:
-            known.update(dict.fromkeys(_names(point, open(each))))
+            known.update(dict.fromkeys(_names(point, binary_of(each))))
         except TracerError:
             continue
     return did_you_mean(name, known)

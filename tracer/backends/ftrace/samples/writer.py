@@ -26,7 +26,6 @@ from tracer.backends.ftrace.fetchargs import (
 from tracer.backends.ftrace.samples.sample_functions import cut, held, last_true, reach, reached, unwound, user_stack
 from tracer.backends.ftrace.samples.shape import CPU, PID, TID, TIME, Bytes, Sample, Shape
 from tracer.host.clock import ahead_ns
-from tracer.host.first_namespace import in_first_pid_namespace
 from tracer.kernel.uprobe_events.events import Fetch
 from tracer.kernel.uprobe_events.format import EventFormat
 from tracer.steps.python.runtime import NO_ROOM, measured
@@ -154,6 +153,8 @@ class Writer:
             case FromSample(name="monotonic" | "tai" as clock):
                 return f"t[{TIME}] + ({self.time_offset + ahead_ns(clock)})"
             case FromSample(name="pid" | "tid" as name, late=True):
+                from tracer.host.first_namespace import in_first_pid_namespace  # of events of the kernel alone
+
                 number = f"t[{PID if name == 'pid' else TID}]"
                 # The record's is of the first pid namespace; perf says 0 of a thread that ours does not see.
                 other = f"t[{self.first - 1}]" if in_first_pid_namespace() else "0"
