@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
-from tracer.kinds.registry import KINDS, is_return
+from tracer.kinds.registry import KINDS, awaits_files, is_return
 from tracer.kinds.site import EVERY_PROCESS, Site, Target, places_among
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def plan(
     from tracer.plan.check import check_arguments
     from tracer.plan.lower import lower
 
-    awaits = later and any(point.awaits_files for clause in tree.clauses for point in clause.points)
+    awaits = later and any(awaits_files(point) for clause in tree.clauses for point in clause.points)
     shared = _are_shared(target, len(places)) if more is None else more.plan.shared
     lowered = lower(typed, target.follow, shared or _is_limited(target, sites), sites if awaits else None)
     found = [*left_out, *typed.warnings, *check_arguments(lowered)]

@@ -46,8 +46,9 @@ CASES = [
         + f" BEGIN {{ $n = 0; {' '.join(map(used, OWN + TYPES))} @begin = $n; }}"
         + f" usdt:T:depot:parcel {{ $n = 0; {' '.join(map(used, OWN + TYPES))} @[$n] = count();"
         + "".join(f" kept_{word}(@{word});" for word in OWN) + " }",
-        keyed("@", {4 * len(OWN + TYPES): 40}) + scalar("@begin", 4 * len(OWN + TYPES))
-        + sum((scalar(f"@{word}", 7) for word in sorted(OWN)), NOTHING),
+        keyed("@", {4 * len(OWN + TYPES): 40})
+        + sum((scalar(f"@{each}", value) for each, value in sorted(
+            [("begin", 4 * len(OWN + TYPES)), *((word, 7) for word in OWN)])), NOTHING),
         probes=2,
     ),
     Case(

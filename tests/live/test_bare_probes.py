@@ -18,6 +18,7 @@ BODIES: dict[str, list[Any]] = {
     "uprobe:{}:work /(int64)arg2 < 0/": [{"record": None, "text": None, "round": -1}],
     "usdt:{}:fields:step /arg0 == 1/": [{"arg0": 1, "arg1": None}],
     "uretprobe:{}:work": [(1 << 64) - 9, (1 << 64) - 7],
+    "call:{}:work /(int64)arg2 < 0/": [{"record": None, "text": None, "round": -1}],
     "uprobe:{}:work+3": [None, None],
 }
 
@@ -33,6 +34,7 @@ def test_hits_have_their_time_their_process_and_what_is_known_of_the_arguments(b
         for hit, known in zip(hits, expected, strict=True):
             assert re.fullmatch(r"\d\d:\d\d:\d\d\.\d{6}", hit["time"]) and hit["pid"] == hit["tid"] > 0
             assert (hit["comm"], hit["probe"]) == ("fields", program.partition(" ")[0])
+            assert ("duration" in hit) == program.startswith("call")
             if isinstance(known, int):
                 assert int(hit["retval"]) == known
             elif known is not None:

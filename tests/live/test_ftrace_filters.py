@@ -106,7 +106,7 @@ def test_comparisons(app: Path, argument: str, operator: str) -> None:
         ("(int32)arg0 < 0", True),
         ("(int32)arg0 >= 0 && (uint8)arg0 != 0", True),
         ("(int16)arg0 == 0 || (int8)arg1 < 0", True),
-        ("(int32)arg1 < 0", False),
+        ("(int32)arg1 < 0", True),
         ("(int32)arg0 > 0", False),
     ],
 )

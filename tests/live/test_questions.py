@@ -63,6 +63,27 @@ def test_hist_has_percentiles_of_the_same_values(backend: str, path: Path) -> No
     assert counts == [4 * n for n in (1, 1, 2, 4, 8, 16, 32, 64, 122)]
 
 
+def test_latency_is_what_the_program_measures(backend: str) -> None:
+    calls = (
+        "import ctypes, time; usleep = ctypes.CDLL(None).usleep; times = []\n"
+        "for us in (2000, 2000, 30000, 40000):\n"
+        "    start = time.monotonic_ns(); usleep(us); times.append(time.monotonic_ns() - start)\n"
+        "print(times)"
+    )
+    of_trace = ("-q", "--json", "--backend", backend, "-c", f"{sys.executable} -c '{calls}'")
+    by_value = tracer("latency", "libc:usleep", "--by", "arg0", *of_trace)
+    lines = by_value.text.splitlines()
+    took = json.loads(next(line for line in lines if line.startswith("[")))
+    found = [json.loads(line)["data"]["@quantiles"] for line in lines if '"@quantiles"' in line]
+    of_each = {int(key): value for key, value in found[0].items()}
+    assert {us: value["count"] for us, value in of_each.items()} == {2000: 2, 30000: 1, 40000: 1}
+    for us, own in ((2000, max(took[:2])), (30000, took[2]), (40000, took[3])):
+        assert us * 1000 <= of_each[us]["max"] <= own
+    slow = tracer("latency", "libc:usleep", "--slower", "15ms", "--filter", "arg0 != 40000", *of_trace)
+    (call,) = [each["data"] for line in slow.text.splitlines() if '"value"' in line for each in [json.loads(line)]]
+    assert 30_000_000 <= call["duration"] < 10**9 and list(call["args"].values()) == [30000]
+
+
 def test_args_and_trace_have_a_line_for_each_hit(backend: str, path: Path) -> None:
     of_trace = ("-q", "--backend", backend, "-c", f"{path} {THREADS} {CALLS}")
     lines = tracer("args", f"{path}:work", *of_trace).text.replace("done\n", "").splitlines()

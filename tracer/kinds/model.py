@@ -89,8 +89,8 @@ class AttachPoint:
         return self.line > 0 or self.by_line
 
     @property
-    def awaits_files(self) -> bool:
-        """Whether its path is a pattern, or left out, so that it also means files that processes map later."""
+    def names_no_file(self) -> bool:
+        """Whether its path is a pattern, or left out."""
         path = self.path if self.apart is None else self.apart[0]
         return not path or "*" in path or "?" in path or "]" in path.partition("[")[2]
 

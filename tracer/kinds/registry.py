@@ -39,6 +39,11 @@ def is_return(point: AttachPoint) -> bool:
     return KINDS[point.kind].ends
 
 
+def awaits_files(point: AttachPoint) -> bool:
+    """Whether an attach point also means files that processes map later."""
+    return KINDS[point.kind].sites is not None and point.names_no_file
+
+
 def named(reads: str = "") -> str:
     """Every kind, or those whose clauses may read that (`ProbeKind.reads`), in words: `usdt, uprobe or uretprobe`."""
     *names, last = [kind.spellings[0] for kind in KINDS.values() if not reads or reads in kind.reads]

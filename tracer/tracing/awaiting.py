@@ -10,6 +10,7 @@ from tracer.errors import Diagnostic, Interrupted, NoFileYet, NothingInFiles, Pr
 from tracer.host.polling import readable
 from tracer.host.stat import descendants
 from tracer.kernel.mapping_records import Mapped, MappingRecords
+from tracer.kinds.registry import awaits_files
 from tracer.kinds.site import Target
 from tracer.resolve.files.awaited import meets
 from tracer.resolve.files.paths import Found
@@ -28,7 +29,7 @@ def points_of(prepared: Prepared) -> Sequence[AttachPoint]:
     from tracer.lang.syntax.parser import parse
 
     tree = parse(prepared.request.source, prepared.request.params)
-    return [point for clause in tree.clauses for point in clause.points if point.awaits_files]
+    return [point for clause in tree.clauses for point in clause.points if awaits_files(point)]
 
 
 def planned_once_mapped(

@@ -41,6 +41,19 @@ PROGRAMS: dict[tuple[str, ...], str] = {
     ("hist", "libc:malloc", "arg0", "--by", "comm"): (
         "uprobe:libc:malloc { @histogram[comm] = hist(arg0); @quantiles[comm] = quantiles(arg0); }\n"
     ),
+    ("latency", "libc:getaddrinfo", "--by", "str(args.name)", "--top", "3"): (
+        "config = { print_maps_on_exit = false }\n"
+        "call:libc:getaddrinfo { @ns[str(args.name)] = hist(duration);"
+        " @quantiles[str(args.name)] = quantiles(duration); }\nEND { print(@ns, 3); print(@quantiles, 3); }\n"
+    ),
+    ("latency", "libc:free", "call:libc:malloc", "--filter", "depth == 0"): (
+        "call:libc:free, call:libc:malloc /depth == 0/"
+        " { @ns[func] = hist(duration); @quantiles[func] = quantiles(duration); }\n"
+    ),
+    ("latency", "libc:malloc", "--slower", "10us", "--filter", "arg0 > 9 || arg0 == 1", "-s"): (
+        "call:libc:malloc /duration > 10us && (arg0 > 9 || arg0 == 1)/ { print(ustack); }\n"
+        "call:libc:malloc /duration > 10us && (arg0 > 9 || arg0 == 1)/\n"
+    ),
     ("trace", "libc:free"): (
         'uprobe:libc:free { printf("%s %-7d %-16s %s\\n", strftime("%H:%M:%S", nsecs), pid, comm, func); }\n'
     ),
@@ -114,6 +127,18 @@ REFUSED: dict[tuple[str, ...], str] = {
     ),
     ("count", "libc:malloc", "-i", "1x"): (
         "tracer: error: -i 1x: no length of time; 100ms, 1s and 5m are, and 5, in seconds\n"
+    ),
+    ("latency", "libc:free", "--slower", "1ms) {"): (
+        f"--slower:1:4\n1ms) {{\n   ^ error: the value has ended before ')'{_WHOLE}\n"
+    ),
+    ("latency", "libc:free", "--slower", "1ms", "--by", "pid"): (
+        "tracer: error: --slower prints calls, and counts none; leave out --by, -i, -n and --top, or --slower\n"
+    ),
+    ("latency", "libc:free", "-s"): (
+        "tracer: error: -s is for calls that are printed; --slower TIME prints those that take longer\n"
+    ),
+    ("latency", "usdt:libc:libc:setjmp"): (
+        "tracer: error: usdt:libc:libc:setjmp: only functions are called; name one, such as libc:getaddrinfo\n"
     ),
     ("flame", "--weight", "arg0"): "tracer: error: --weight needs --probe; such as --probe libc:malloc\n",
 }

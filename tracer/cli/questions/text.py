@@ -53,6 +53,15 @@ class Probe:
             return self
         return Probe(f"uretprobe:{self.text.partition(':')[2]}", "uretprobe")
 
+    def whole_call(self) -> Probe:
+        """The calls of the same function. Raises `UsageError`."""
+        kind = SPELLINGS[self.kind]
+        if "call" in kind.reads:
+            return self
+        if not self.is_function or not kind.enters:
+            raise UsageError(f"{self.text}: only functions are called", "name one, such as libc:getaddrinfo")
+        return Probe(f"call:{self.text.partition(':')[2]}", "call")
+
 
 @dataclass(frozen=True, slots=True)
 class Words:
@@ -127,11 +136,12 @@ def format_text(word: str) -> str:
     return inner
 
 
-def clause(probes: Sequence[Probe], where: Words, body: str) -> str:
-    """A clause, in a line."""
+def clause(probes: Sequence[Probe], where: Words, body: str | None) -> str:
+    """A clause, in a line; without a body it shows the hits."""
     inner = where.text if not where.text.startswith("*") else f" {where.text}"  # `/*` begins a comment
     points = ", ".join(each.text for each in probes)
-    return f"{points}{f' /{inner}/' if inner else ''} {{ {body} }}\n"
+    rest = "" if body is None else f" {{ {body} }}"
+    return f"{points}{f' /{inner}/' if inner else ''}{rest}\n"
 
 
 def key_of(probes: Sequence[Probe], by: Words) -> str:

@@ -46,12 +46,14 @@ def _bodies(clause: ast.Clause, sites: tuple[Site, ...]) -> Iterator[str]:
     """The bodies that come into question, the one that shows most first."""
     reads = [KINDS[point.kind].reads for point in clause.points]
     result = "retval=retval" if all("return" in each for each in reads) else ""
+    took = "duration=duration" if all("call" in each for each in reads) else ""
     noted = all("note" in each for each in reads)
     least = min((len(site.args) for site in sites), default=0)
     numbered = ", ".join(f"arg{number}=arg{number}" for number in range(least if noted else min(least, _MOST)))
     arguments = f"args=({numbered})" if least else ""
-    for parts in ((arguments if noted else "args=args", result), (arguments, result), ("", result), ("", "")):
-        yield ", ".join([_EVERY, *filter(None, parts)])
+    for shown in (arguments if noted else "args=args", arguments, ""):
+        for told in dict.fromkeys((result, "")):
+            yield ", ".join([_EVERY, *filter(None, (shown, told, took))])
 
 
 def _with_body(clause: ast.Clause, text: str) -> ast.Clause:

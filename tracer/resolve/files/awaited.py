@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.kinds.model import AttachPoint
+from tracer.kinds.registry import awaits_files
 
 if TYPE_CHECKING:
     from tracer.resolve.files.paths import Found
@@ -15,4 +16,4 @@ def meets(point: AttachPoint, file: Found) -> bool:
     from tracer.resolve.files.paths import matches_mapped
 
     path = point.path if point.apart is None else point.apart[0]
-    return point.awaits_files and matches_mapped(path, file.shown)
+    return awaits_files(point) and matches_mapped(path, file.shown)

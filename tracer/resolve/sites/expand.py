@@ -25,7 +25,7 @@ from tracer.errors import (
     fail_alike,
 )
 from tracer.kinds.model import AttachPoint, Machine, SiteLimit
-from tracer.kinds.registry import KINDS, alone, is_return
+from tracer.kinds.registry import KINDS, alone, awaits_files, is_return
 from tracer.kinds.site import FileSite, Site, Target
 from tracer.lang.syntax.ast import Call, Clause, Name, Program
 from tracer.lang.walk import walk, walk_program
@@ -105,7 +105,7 @@ def expand(
                     found = sites_of(point, files, target, left.less(len(sites)), left_out)
                 except TracerError as error:
                     fault = Diagnostic(error.message, point.span, error.hint)
-                    if later and point.awaits_files and isinstance(error, NoFile):
+                    if later and awaits_files(point) and isinstance(error, NoFile):
                         awaited.append(fault)
                         continue
                     (absent if isinstance(error, NothingThere) else faults).append(fault)

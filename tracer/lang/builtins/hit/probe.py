@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import Span
 from tracer.kinds.arch import native
-from tracer.kinds.registry import KINDS
+from tracer.kinds.registry import KINDS, awaits_files
 from tracer.lang import typed
 from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V, Value
 from tracer.lang.fold import string
@@ -41,7 +41,7 @@ def _function(context: Context) -> Type:
 
 def _awaits_files(context: Context) -> bool:
     unit = context.unit
-    return unit.kind.at_hits and any(point.awaits_files for point in unit.points)
+    return unit.kind.at_hits and any(map(awaits_files, unit.points))
 
 
 def argument(context: Context, name: str, index: int, span: Span) -> typed.Expr | None:
