@@ -136,13 +136,12 @@ class Streams:
         return self.pytest("live-alone", "-m", "live", "--alone=only")
 
     def others(self, number: int) -> Job:
-        """One process of those that do not trace. They give way to the live ones, which wait for half of their time
-        and are to end early: those that want the machine for themselves follow. What they must do within a time may
-        take four times as long.
+        """One process of those that do not trace. They give way, but not much: at a niceness of 12 they hardly began
+        before the live ones had ended. What they must do within a time may take twice as long.
         """
         return self.pytest(
             f"others-{number}", "-m", "not live", f"--stream={self.home / 'others'}",
-            niceness=12, TRACER_TEST_PATIENCE="4",
+            niceness=5, TRACER_TEST_PATIENCE="2",
         )  # fmt: skip
 
     def wait(self, *jobs: Job) -> None:
@@ -180,7 +179,7 @@ def run(machines: bool) -> int:
         live = [here.live(number + 1) for number in range(LIVE)]
         others = [here.others(1)]
         # A thirtieth of a live test's share where that wants all: live tests look at clocks, and end early so.
-        kernels = [here.start("other kernels", MACHINES, 15)] if machines else []
+        kernels = [here.start("other kernels", MACHINES, 14)] if machines else []
         here.wait(types)
         types.tell()
         if types.process.returncode:
