@@ -333,4 +333,4 @@ def test_a_call_that_began_before_the_trace_is_said_to_be_left_out(calls: Path, 
         done = tracer("--backend", backend, "-p", str(process.pid), "-e", text)
         process.kill()
     assert "tracer: 1 call left out: its end was seen, but not its beginning: the probe there was not" in done.err
-    assert re.search(r"@: [12]\n@slow: 4\d{8}\n", done.text), done.text
+    assert re.search(r"@: [12]\n@slow: (39|4\d)\d{7}\n", done.text), done.text

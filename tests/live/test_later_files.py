@@ -251,3 +251,26 @@ def code(pid: int, address: int) -> bytes:
         return os.pread(memory.fileno(), 1, address)
 
 
+
+
+@BACKENDS
+def test_files_that_come_at_once_are_told_apart_and_may_be_busy(
+    backend: str, tmp_path: Path, plugins: list[Path]
+) -> None:
+    """Each is planned upon what the one before has added; the overhead guard asks what their hits cost."""
+    every = [*plugins, *(plugins[0].with_name(f"libplugin_{name}.so") for name in ("three", "four"))]
+    for path in every[2:]:
+        shutil.copy(plugins[0], path)
+    text = "uprobe:libc:fgets { @lines = count(); } uprobe:*libplugin_*:plugin_use { @[probe] = count(); }"
+    with loader() as process, tracing(tmp_path, "--backend", backend, "-p", str(process.pid), "-e", text) as trace:
+        for path in every:
+            load(process, path)
+        for path in every:
+            trace.wait_for(notice(path, process.pid, 1))
+        for number, path in enumerate(every, 1):
+            load(process, path)
+            for _ in range(number * 200):
+                call(process)
+        done = trace.stop()
+    counts = [f"@[uprobe:{path}:plugin_use]: {number * 200 * CALLS}" for number, path in enumerate(every, 1)]
+    assert (done.status, [line for line in done.text.splitlines() if "[" in line]) == (0, counts)

@@ -131,7 +131,7 @@ class _Filter:
                 raise self._fail(f"the kernel compares {_LONGEST} bytes at most", value)
             if sign.text != "~":
                 return f"{field.text} {sign.text} {string(text)}"
-            if text.startswith("!") or "\\" in text or text.count("[") != text.count("]"):
+            if text.startswith("!") or "\\" in text or "[^" in text or text.count("[") != text.count("]"):
                 raise self._fail("a pattern of *, ? and [a-z] has no other signs", value)
             return f"globmatch({field.text}, {string(text)})"
         if sign.text not in _COMPARISONS or sign.kind != "sign":

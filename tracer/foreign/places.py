@@ -64,6 +64,9 @@ class _Places:
             name = ":".join(names)
             message = f"{name} has {len(sites)} places, and only all of them can be probed"
             raise self._fail(message, f"tracer usdt 'p:{definition.file}:{name}' probes them")
+        if len({site.offset for site in sites}) > 1 and any(_is_in_file(each.value) for each in definition.arguments):
+            name = ":".join(names)
+            raise self._fail(f"@+OFFSET follows from one place of the file, and {name} has {len(sites)}")
         return Place(point, sites[0].offset, min(len(site.args) for site in sites))
 
     def _names_at(self, offset: int) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import chain
 
-from tracer.dataclass import dataclass
+from tracer.dataclass import dataclass, replace
 from tracer.errors import NOWHERE, Diagnostic, ProgramError, Source, Span
 from tracer.foreign import model
 from tracer.foreign.filter import Field, condition
@@ -97,7 +97,7 @@ def fields(definition: model.Definition, place: Place) -> dict[str, Field]:
     values = _Values(place.offset)
     own = {
         each.name: Field("" if each.type.count is not None else values.value(each), each.type)
-        for each in definition.arguments
+        for each in map(_as_compared, definition.arguments)
     }
     noted = {f"arg{number + 1}": Field(f"arg{number}", model.Type("u")) for number in range(place.notes)}
     name, cpu = Field("comm", model.Type("string")), Field("cpu", model.Type("u", 32))
@@ -105,6 +105,13 @@ def fields(definition: model.Definition, place: Place) -> dict[str, Field]:
     if not definition.returns:
         every["__probe_ip"] = Field('reg("ip")', model.Type("u"))
     return {**every, **(own if own else noted)}
+
+
+def _as_compared(argument: model.Argument) -> model.Argument:
+    """The kernel shows a `char` as a letter, and compares it as a number without a sign."""
+    if argument.type.sort != "char":
+        return argument
+    return replace(argument, type=replace(argument.type, sort="u", bits=8))
 
 
 class _Writer:

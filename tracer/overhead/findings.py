@@ -49,9 +49,9 @@ class Findings:
 
     def _remedy(self, heavy: Heavy) -> str:
         sites = self._points[heavy.point].sites
-        named = "{} (@[{}]".format(*kind_of(sites[0]).told)
-        several = len({site.probe for site in sites}) > 1
-        fewer = f"name fewer {named} = count() shows which are hit), " if several else ""
+        fewer = ""
+        if len({site.probe for site in sites}) > 1:
+            fewer = "name fewer {} (@[{}] = count() shows which are hit), ".format(*kind_of(sites[0]).told)
         one = "" if self._is_of_some else "trace one process (-p), "
         limit = "--max-rate N" if self._max_rate is None else "a lower --max-rate"
         ways = f"{fewer}{one}or let {limit} detach it" if fewer or one else f"{limit} detaches it"

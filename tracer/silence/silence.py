@@ -175,14 +175,15 @@ class Silence:
         fresh = {number: "" if reason == self._told.get(number) else reason for number, reason in reasons.items()}
         unseen = [] if trapped else list(self._unseen(silent))
         rejected = list(self._rejected(outcome, silent))
-        answered = len(silent) + len(rejected) < len(self._asked())
+        events = [] if self._session.hits() < 0 else self._unhit_events()
+        answered = len(silent) + len(rejected) + len(events) < len(self._asked())
         for number in () if self._quiet and answered else silent:
             silent_to(self._points[number].text, reasons[number])
         if self._quiet and answered:
             missed = {each: reason for each, reason in fresh.items() if self._at_end.unseen(self._sites(each))}
             return [*(notice for notice, _ in self._notices(missed)), *unseen]
         said: list[Notice] = [*(notice for notice, _ in self._notices(fresh)), *unseen, *rejected]
-        if events := [] if self._session.hits() < 0 or self._quiet else self._unhit_events():
+        if events and not self._quiet:
             for text in events:
                 silent_to(text, "")
             said.append(NotHit(tuple(events), len(self._points), ""))
@@ -338,7 +339,9 @@ class Silence:
         left_out = {site.spot for site in self._session.left_out}
         for number, sites in sorted(self._session.unhit_sites().items()):
             kept = [site for site in sites if site.spot not in left_out]
-            if kept and number not in silent and number not in self._session.gone:
+            others = self._hits and self._hits[number] and len(kept) == len(self._points[number].places)
+            # Where all hits were in files that came later, of these there is nothing to tell.
+            if kept and not others and number not in silent and number not in self._session.gone:
                 from tracer.silence.wildcard_places import unhit_lines
 
                 lines = unhit_lines(self._points[number], kept, self._at_end, number, self._verbose)

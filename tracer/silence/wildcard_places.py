@@ -21,8 +21,6 @@ _LINES, _NAMED = 3, 3
 
 def unhit_lines(point: Point, unhit: Sequence[FileSite], reasons: Reasons, number: int, verbose: bool) -> list[str]:
     """The lines about one attach point, by its number."""
-    if len(unhit) == len(point.places):
-        return []  # the hits were in files that came later
     unknown, known = reasons.known_of(number, unhit, verbose)
     total = len(point.places)
     lines = [

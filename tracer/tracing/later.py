@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tracer.tracing import Prepared
     from tracer.tracing.loop import Controls
 
+_NOT_MAPPED = "no process has mapped a file that it means"
 _LOST = "the kernel told too much of what processes map: files that were mapped meanwhile may be missing"
 
 
@@ -88,6 +89,7 @@ class LaterFiles:
         self._known = {(site.identity.device, site.identity.inode) for site in plan.places}
         self._seen: set[tuple[object, str]] = set()
         self._told: list[Found] = []
+        self._lacking: list[Found] = []
         self._waiting: list[_Come] = []
         self._found: list[tuple[int, Mapping]] = []
         self._planned: list[tuple[_Come, tuple[Plan, Any] | Exception]] = []
@@ -118,6 +120,7 @@ class LaterFiles:
                     self._tell(Warned(_LOST))
         work = self._work
         if work is not None and work.over:
+            work.thread.join()  # it has written by then
             with suppress(BlockingIOError):
                 os.read(self._done, 64)
             self._work = None
@@ -128,7 +131,8 @@ class LaterFiles:
             for come, result in planned:
                 self._attach(come, result)
         if self._work is None and self._waiting:
-            come_now, self._waiting = self._waiting, []
+            # One by one: the next goes on from what this one has added to the session.
+            come_now, self._waiting = self._waiting[:1], self._waiting[1:]
             self._work = _Work(partial(self._prepare, come_now), self._rope)
 
     def unmet(self) -> Iterator[Notice]:
@@ -136,7 +140,9 @@ class LaterFiles:
         named = {clause.names[site.point] for clause in self._plan.program.clauses for site in clause.sites}
         for point in self._points:
             if point.text not in named and not any(meets(point, file) for file in self._told):
-                yield Warned(f"{point.text} was never hit: no process has mapped a file that it means")
+                lacking = next((file.shown for file in self._lacking if meets(point, file)), "")
+                why = f"{lacking} has been mapped, and has no such place" if lacking else _NOT_MAPPED
+                yield Warned(f"{point.text} was never hit: {why}")
 
     def close(self) -> None:
         """Looks no more; a second call does nothing."""
@@ -161,10 +167,10 @@ class LaterFiles:
         key = mapping.file, mapping.path
         if key in self._seen or not self._awaits(mapping):
             return
-        self._seen.add(key)
-        with suppress(TracerError, OSError):
+        with suppress(TracerError, OSError):  # of a process that has ended, and another may have it
             file = mapped_file(pid, mapping, root(pid))
             status = os.stat(file.path)
+            self._seen.add(key)
             if (status.st_dev, status.st_ino) in self._known:
                 return
             self._known.add((status.st_dev, status.st_ino))
@@ -218,9 +224,10 @@ class LaterFiles:
             self._hold(plan.places)
             self._session.attach_more(program)
         except (NothingThere, NoFile):
+            self._lacking.append(come.file)
             return
-        except (TracerError, OSError) as error:
-            reason = error.message if isinstance(error, TracerError) else str(error.strerror)
+        except Exception as error:  # of one file: the trace goes on without it
+            reason = error.message if isinstance(error, TracerError) else str(error) or type(error).__name__
             reason = reason.removeprefix(f"{printable(come.file.shown)}: ")
             self._tell(FileLeftOut(f"left out: {what}: {reason}"))
             self._told.append(come.file)

@@ -75,9 +75,11 @@ def _tuple(value: object) -> tuple[object, ...]:
 def _shown(program: Program, calls: Calls, values: tuple[object, ...]) -> tuple[str, ...]:
     """Each value as `args.n = 3`; those that are neither numbers nor text are left out."""
     found = []
+    # What a clause without a body shows has no text of its own.
+    bare = {clause.spans[0].to(clause.spans[-1]) for clause in program.clauses if clause.spans}
     for (span, type), value in zip(calls.read, values, strict=False):
         text = " ".join(program.source.text[span.start : span.end].split())
-        if (shown := _value(type, value)) is not None and 0 < len(text) <= _LONGEST:
+        if span not in bare and (shown := _value(type, value)) is not None and 0 < len(text) <= _LONGEST:
             found.append(f"{text} = {shown}")
     return tuple(dict.fromkeys(found))
 

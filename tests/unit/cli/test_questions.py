@@ -16,7 +16,7 @@ PROGRAMS: dict[tuple[str, ...], str] = {
     ("count", "libc:mem*"): "uprobe:libc:mem* { @[func] = count(); }\n",
     ("count", "lib*:malloc"): "uprobe:lib*:malloc { @[probe] = count(); }\n",
     ("count", "libc:malloc", "uretprobe:libc:free"): (
-        "uprobe:libc:malloc, uretprobe:libc:free { @[func] = count(); }\n"
+        "uprobe:libc:malloc, uretprobe:libc:free { @[probe] = count(); }\n"
     ),
     ("count", "libc:malloc", "usdt:libc:libc:setjmp"): (
         "uprobe:libc:malloc, usdt:libc:libc:setjmp { @[probe] = count(); }\n"

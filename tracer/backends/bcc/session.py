@@ -285,13 +285,13 @@ class BccSession:
         return found
 
     def hit_cost(self, point: int) -> Cost | None:
-        if self._costs is None:
-            from tracer.kernel.trials.hit_cost import HitCosts
+        from tracer.kernel.trials.hit_cost import OF_LATER_FILE, HitCosts
 
+        if self._costs is None:
             self._costs = HitCosts()
             self._undo.callback(self._costs.close)
         sites = self._points[point].sites
-        return attacher_of(sites).cost(sites, self._costs)
+        return attacher_of(sites).cost(sites, self._costs) if sites else OF_LATER_FILE
 
     def detach_point(self, point: int) -> None:
         if self._nested is not None:

@@ -252,12 +252,11 @@ class FtraceSession:
         if self._hits is None or self._attachment is None:
             return None
         sample_type = self._attachment.shape.sample_type if self._hits.is_sampled(point) else 0
-        if self._costs is None:
-            from tracer.kernel.trials.hit_cost import HitCosts
+        from tracer.kernel.trials.hit_cost import OF_LATER_FILE, HitCosts
 
-            self._costs = HitCosts()
+        self._costs = self._costs or HitCosts()
         sites = points(self._program.plan)[point].sites
-        return attacher_of(sites[0]).cost(sites, self._costs, sample_type)
+        return attacher_of(sites[0]).cost(sites, self._costs, sample_type) if sites else OF_LATER_FILE
 
     def detach_point(self, point: int, at_once: bool = False) -> None:
         assert self._hits is not None and self._attachment is not None

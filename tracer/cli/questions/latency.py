@@ -71,7 +71,9 @@ def program(
     if slower is not None:
         if any(each is not None for each in (by, period, times, top)):
             raise UsageError("--slower prints calls, and counts none", "leave out --by, -i, -n and --top, or --slower")
-        longer = f"duration > {expression(slower, '--slower').text}"
+        least = expression(slower, "--slower")
+        literal = least.is_number
+        longer = f"duration > {least.text}" if literal else f"duration > ({least.text})"
         holds = Words(f"{longer} && ({only.text})" if only.text else longer)
         return (clause(calls, holds, "print(ustack);") if stack else "") + clause(calls, holds, None)
     if stack:

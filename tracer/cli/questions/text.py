@@ -70,6 +70,11 @@ class Words:
     text: str = ""
     values: tuple[ast.Expr, ...] = ()
 
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a mere number, as it needs no brackets."""
+        return len(self.values) == 1 and isinstance(self.values[0], ast.IntLit)
+
     def names(self, name: str) -> bool:
         """Whether a bare word of the language stands in it, such as `retval`."""
         return any(isinstance(node, ast.Name) and node.name == name for value in self.values for node in walk(value))
@@ -150,8 +155,9 @@ def key_of(probes: Sequence[Probe], by: Words) -> str:
         return by.text
     if len(probes) == 1 and not probes[0].several:
         return ""
-    one_file = len({each.file for each in probes}) == 1 and "*" not in probes[0].file
-    return "func" if one_file and all(each.is_function for each in probes) else "probe"
+    one_file = len({each.file for each in probes}) == 1 and not any(mark in probes[0].file for mark in "*?[")
+    one_kind = len({each.kind for each in probes}) == 1
+    return "func" if one_file and one_kind and all(each.is_function for each in probes) else "probe"
 
 
 def printed(maps: Sequence[str], period: str | None, times: int | None, top: int | None) -> tuple[str, str]:

@@ -62,6 +62,9 @@ class Cost:
     unmeasured: str = ""
 
 
+OF_LATER_FILE = Cost(ASSUMED_NS, "its file came while the trace ran")
+"""That of an attach point without a site at the start."""
+
 Kind = tuple[str, bool, int]
 """What is tried, in hex digits; whether the probe is a return probe; the sample type of its event, 0 without one."""
 

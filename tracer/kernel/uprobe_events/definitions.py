@@ -77,6 +77,8 @@ class Definitions:
             self._define_events(events)
         except BaseException:
             self.drop(events)
+            if held is None:
+                self._unlock()
             raise
 
     def drop(self, events: Sequence[UprobeEvent]) -> None:

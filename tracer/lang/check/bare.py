@@ -33,9 +33,9 @@ def with_bodies(program: ast.Program, sites: Sites, check: Callable[[ast.Program
         own = sites.get(index)
         for text in _bodies(clause, own or ()) if clause.bare else ():
             clauses[-1] = _with_body(clause, text)
-            alone = replace(program, clauses=(clauses[-1],))
+            # With those before it: what these assign, its predicate may read. None comes after it.
             try:
-                check(alone, {} if own is None else {0: own})
+                check(replace(program, clauses=tuple(clauses)), sites)
             except ProgramError:
                 continue
             break

@@ -135,7 +135,7 @@ def expand(
         raise NoFileYet(program.source, awaited)
     if not known and not any(result.values()) and not any(by_themselves.values()):
         faults += absent  # nothing would be left
-    elif missing == "error":
+    elif missing == "error" and within is None:  # a file that comes later may have what one point means alone
         faults += [replace(each, hint=_and_without(each.hint)) for each in absent]
     if faults and faults == absent and later:
         raise NothingInFiles(program.source, sorted(faults, key=lambda fault: fault.span.start))

@@ -171,7 +171,7 @@ class _Clause:
         """The value with each name that stands for an argument, or for another value, as narrow as it is known."""
         if isinstance(value, Op):
             return replace(value, args=tuple(map(self.known, value.args)))
-        if isinstance(value, SiteText) and isinstance(value.type, IntType):
+        if isinstance(value, SiteText) and isinstance(value.type, IntType) and self.probe.variants:
             return _any_of([Const(value.type, variant.told[value.name]) for variant in self.probe.variants])
         step = self._given.get(value.id) if isinstance(value, Name) else None
         match step:

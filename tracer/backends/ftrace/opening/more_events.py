@@ -59,7 +59,6 @@ class MoreEvents:
         self.events: list[ProbeEvent] = [replace(event, name=prefix + event.name) for event in events]
         self._definitions = definitions
         definitions.define_more([event for event in self.events if event.is_defined])
-        definitions.in_use()
 
     def open(self, attachment: Attachment, running: FtraceProgram) -> int:
         """Opens them beside the others, disabled; returns the number of the first. Raises `TracerError`, and nothing is
@@ -70,6 +69,8 @@ class MoreEvents:
         except BaseException:
             self._definitions.drop(self.events)
             raise
+        finally:
+            self._definitions.in_use()
 
     def _open(self, attachment: Attachment, running: FtraceProgram) -> int:
         own = self.program

@@ -122,7 +122,7 @@ class Attachment:
         if any(not opening.counted for opening in openings) and self.reader is None:
             raise NeedsSamples
         current = self.descriptors
-        fresh = self._opener.open(openings, self._pids, current.scoped)
+        fresh = self._opener.open(openings, self._family_now() if current.scoped else self._pids, current.scoped)
         if (fresh.scoped, fresh.check_pid) != (current.scoped, current.check_pid):
             fresh.close()
             raise NeedsSamples
@@ -134,6 +134,18 @@ class Attachment:
                 if opening.stack:
                     self._copies.add(opening.id, Copy(number))
         return first
+
+    def _family_now(self) -> Sequence[int]:
+        """The processes of which events are opened that their descendants inherit: with those that there are."""
+        if not self._follow:
+            return self._pids
+        import psutil
+
+        try:
+            every = [each for pid in self._pids for each in psutil.Process(pid).children(recursive=True)]
+        except psutil.NoSuchProcess:
+            raise TracerError("the process has ended, and what descends from it cannot be found") from None
+        return (*self._pids, *(each.pid for each in every if each.status() != psutil.STATUS_ZOMBIE))
 
     def begin(self, first: int, decoders: Mapping[int, Decoder]) -> None:
         """Enables what was added from that number on; the reader decodes its samples by these."""
