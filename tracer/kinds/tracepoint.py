@@ -36,7 +36,8 @@ def _found(point: AttachPoint, machine: Machine) -> list[Site]:
 def _site(system: str, name: str, layout: str) -> Site:
     from tracer.kinds.kernel_event import KernelEvent  # loaded where there is one
 
-    lines = [dict(part.strip().split(":", 1) for part in line.split(";") if ":" in part) for line in layout.partition("\nprint fmt")[0].split("\n")]
+    told = layout.partition("\nprint fmt")[0].split("\n")
+    lines = [dict(part.strip().split(":", 1) for part in line.split(";") if ":" in part) for line in told]
     (number,) = (int(line["ID"]) for line in lines if "ID" in line)
     fields = [_field(line) for line in lines if "field" in line and "offset" in line]
     own = sorted((spec for spec in fields if not spec.text.startswith("common_")), key=_offset)
