@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from tracer.kinds.site import SITE_VALUES
 from tracer.lang import typed
 from tracer.lang.builtins.registry import FUNCTIONS
 from tracer.lang.printing.typed import tree_of
@@ -92,6 +93,15 @@ class Reader(Protocol):
         """
 
 
+def _names(variant: Variant) -> dict[str, bytes | int]:
+    """What a site of it says, also where no step asks for it: what is used nowhere is walked all the same."""
+    told = {name: value(variant.sites[0]) for name, value in SITE_VALUES.items()} if variant.sites else {}
+    return {
+        name: value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+        for name, value in told.items()
+    }
+
+
 class Naive:
     """Runs one clause at hits that `reader` reads."""
 
@@ -103,7 +113,7 @@ class Naive:
         self.clause = clause
         self.runtime = runtime
         self.reader = reader
-        self.names = {} if variant is None else variant.told
+        self.names = {} if variant is None else {**_names(variant), **variant.told}
         self.slots: list[Any] = []
         self.assigned: list[int] = []
         self.rounds = 0
