@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import goes_on, read_line, target, tell, tracer, tracing, until
+from tests.harness.cli import Done, goes_on, read_line, target, tell, tracer, tracing, until
 from tests.live.answers import maps
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
@@ -40,19 +40,23 @@ def test_every_hit_of_every_descendant_counts(backend: str, place: Place) -> Non
     assert (done.status, done.text, done.err) == (0, f"done\n{ANSWER}", "Attached 1 probe\n")
 
 
-def test_those_of_a_running_process_too_and_none_of_others(backend: str, place: Place, tmp_path: Path) -> None:
-    path = place("family")
-    options = ("--backend", backend, "--follow", "-e", by_kind(path))
+def beside_another(path: Path, folder: Path, *options: str) -> Done:
+    """The trace of a running process, while another one does the same."""
     with (
         target(path, N, "wait") as process,
         target(path, 77, "wait") as other,
-        tracing(tmp_path, *options, "-p", str(process.pid)) as running,
+        tracing(folder, *options, "-p", str(process.pid)) as running,
     ):
         for each in (other, process):
             tell(each)
         for each in (other, process):
             assert read_line(each) == "done"
-        done = running.wait()
+        return running.wait()
+
+
+def test_those_of_a_running_process_too_and_none_of_others(backend: str, place: Place, tmp_path: Path) -> None:
+    path = place("family")
+    done = beside_another(path, tmp_path, "--backend", backend, "--follow", "-e", by_kind(path))
     assert (done.status, done.text, done.err) == (0, ANSWER, "Attached 1 probe\n")
 
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
 import pytest
 
-from tests.harness.cli import PATIENCE, PATIENCE_S, TRACER, Done, environment, tracer
+from tests.harness.cli import tracer
+from tests.harness.terminal import on_a_terminal
 
 THREADS, CALLS = 4, 250
 HITS = THREADS * CALLS
@@ -119,43 +116,18 @@ def test_so_many_prints_end_a_count(backend: str, path: Path) -> None:
     assert done.text.count("@: 0\n") == 2
 
 
-def on_a_terminal(*words: str) -> Done:
-    """All that a command writes to a terminal that is its stdout and stderr."""
-    master, slave = pty.openpty()
-    parts: list[bytes] = []
-
-    def read() -> None:
-        while True:
-            try:
-                parts.append(os.read(master, 1 << 16))
-            except OSError:  # nobody has the other side any more
-                return
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        process = subprocess.Popen(
-            [*TRACER, *words], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=environment({"TERM": "xterm"})
-        )
-        os.close(slave)
-        status = process.wait(PATIENCE_S * PATIENCE)
-        reader.join()
-    finally:
-        os.close(master)
-    return Done(status, b"".join(parts).replace(b"\r\n", b"\n"), "")
-
-
 def test_a_line_on_a_terminal_tells_how_it_goes_and_goes_away(backend: str, path: Path) -> None:
     words = ("count", f"{path}:work", "-i", "100ms", "-n", "3", "--backend", backend)
-    done = on_a_terminal(*words)
-    shown = done.printed
-    assert done.status == 0
+    terminal = {"TERM": "xterm"}
+    status, shown = on_a_terminal(*words, env=terminal)
+    assert status == 0
     assert b"\r\x1b[Kattached at 1 place, 0 hits, 0 s left, nothing lost\r\x1b[K" in shown
     after = [piece for piece in shown.split(b"\r\x1b[K") if piece and not piece.startswith(b"attached at")]
     assert b"".join(after).count(b"@: 0\n") == 3 and b"attached at" not in b"".join(after)
     assert b"attached at" not in shown.rpartition(b"\r\x1b[K")[2]
-    assert b"\x1b" not in on_a_terminal(*words, "-q").printed
-    assert on_a_terminal(*words, "-c", "echo mine").printed.startswith(b"Attached 3 probes\nmine\n")  # as it writes it
+    assert b"\x1b" not in on_a_terminal(*words, "-q", env=terminal)[1]
+    with_its_own = on_a_terminal(*words, "-c", "echo mine", env=terminal)[1]
+    assert with_its_own.startswith(b"Attached 3 probes\nmine\n")  # as it writes it
     assert tracer(*words).said.startswith("Attached 3 probes\n")
 
 

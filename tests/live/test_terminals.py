@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
 import sys
-import threading
-import tty
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import PATIENCE, PATIENCE_S, TRACER, environment, without_overhead
+from tests.harness.cli import without_overhead
+from tests.harness.terminal import on_a_terminal
 
 SAYS = """
 import ctypes
@@ -42,31 +38,11 @@ uprobe:libc:labs /arg0 == 27/ { printf("%c%c\n", arg0, 27); }
 """
 
 
-def on_a_terminal(*words: str) -> bytes:
-    """All that `tracer WORDS` writes to a terminal that is its stdout and stderr."""
-    master, slave = pty.openpty()
-    tty.setraw(slave)
-    parts: list[bytes] = []
-
-    def read() -> None:
-        while True:
-            try:
-                parts.append(os.read(master, 1 << 16))
-            except OSError:  # nobody has the other side any more
-                return
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        process = subprocess.Popen(
-            [*TRACER, *words], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=environment()
-        )
-        os.close(slave)
-        assert process.wait(PATIENCE_S * PATIENCE) == 0
-        reader.join()
-    finally:
-        os.close(master)
-    return without_overhead(b"".join(parts).decode("latin-1")).encode("latin-1")
+def shown_on_a_terminal(*words: str) -> bytes:
+    """All that `tracer WORDS` writes to one."""
+    status, shown = on_a_terminal(*words)
+    assert status == 0
+    return without_overhead(shown.decode("latin-1")).encode("latin-1")
 
 
 @pytest.mark.parametrize("raw", [False, True], ids=["escaped", "--raw"])
@@ -76,7 +52,7 @@ def test_a_terminal_gets_escapes_of_values_and_the_programs_own_text_as_it_is(
     (tmp_path / "comm").write_bytes(COMM + b"\n")
     program = PROGRAM.replace("FILE", str(tmp_path / "comm"))
     words = ("-q", "--backend", backend, *(["--raw"] if raw else []), "-e", program)
-    done = on_a_terminal(*words, "-c", f"{sys.executable} -c '{SAYS}'")
+    done = shown_on_a_terminal(*words, "-c", f"{sys.executable} -c '{SAYS}'")
     said, comm, escape = (SAID, COMM, b"\x1b") if raw else (SHOWN, COMM_SHOWN, rb"\x1b")
     on_stderr = comm.replace(b"\xff", rb"\xff")
     assert done.split(b"\n") == [
@@ -98,7 +74,7 @@ def test_a_terminal_gets_escapes_of_values_and_the_programs_own_text_as_it_is(
 def test_json_on_a_terminal_stays_json(backend: str, clean: None) -> None:
     program = 'uprobe:libc:strlen /str(arg0, 5) == "\\x1b]52"/ { print(str(arg0)); @[comm] = count(); }'
     words = ("-q", "--backend", backend, "-f", "json", "-e", program)
-    first, second = on_a_terminal(*words, "-c", f"{sys.executable} -c '{SAYS}'").splitlines()
+    first, second = shown_on_a_terminal(*words, "-c", f"{sys.executable} -c '{SAYS}'").splitlines()
     assert json.loads(first) == {"type": "value", "data": SAID.decode("utf-8", "replace")}
     assert json.loads(second) == {"type": "map", "data": {"@": {COMM.decode("utf-8", "replace"): 1}}}
     assert first.decode().isprintable() and second.decode().isprintable()
@@ -108,5 +84,5 @@ def test_json_on_a_terminal_stays_json(backend: str, clean: None) -> None:
 def test_a_file_gets_values_as_they_are(backend: str, tmp_path: Path, clean: None) -> None:
     program = 'uprobe:libc:strlen /str(arg0, 5) == "\\x1b]52"/ { print(str(arg0)); }'
     words = ("-q", "--backend", backend, "-o", str(tmp_path / "out"), "-e", program)
-    assert on_a_terminal(*words, "-c", f"{sys.executable} -c '{SAYS}'") == b""
+    assert shown_on_a_terminal(*words, "-c", f"{sys.executable} -c '{SAYS}'") == b""
     assert (tmp_path / "out").read_bytes() == SAID + b"\n\n\n"

@@ -13,7 +13,7 @@ from tests.harness.cli import read_line, target, tell, tracing, until
 from tests.harness.kernel import TRACEFS, uprobe_events
 from tests.harness.warm import Warms
 from tests.live.test_execs import FOLLOWED
-from tests.live.test_follow import ANSWER, N, by_kind
+from tests.live.test_follow import ANSWER, N, beside_another, by_kind
 
 pytestmark = [pytest.mark.needs("ftrace", "hist"), pytest.mark.usefixtures("clean")]
 
@@ -35,16 +35,7 @@ def test_the_kernel_counts_every_descendant_and_nobody_else(
         done = warms.tracer(*options, "-c", f"{path} {N}")
         assert (done.status, done.text) == (0, f"done\n{ANSWER}")
     else:
-        with (
-            target(path, N, "wait") as process,
-            target(path, 77, "wait") as other,
-            tracing(tmp_path, *options, "-p", str(process.pid)) as running,
-        ):
-            for each in (other, process):
-                tell(each)
-            for each in (other, process):
-                assert read_line(each) == "done"
-            done = running.wait()
+        done = beside_another(path, tmp_path, *options)
         assert (done.status, done.text) == (0, ANSWER)
     assert IN_KERNEL in done.err
     assert (instances(), uprobe_events()) == ([], [])

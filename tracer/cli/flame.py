@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from tracer.cli.options import Also, Asked, StackFormat, beside, tracing
-from tracer.cli.questions.asking import By, Filter, Show, Weight
+from tracer.cli.questions.asking import By, Counting, Filter, Results, Show, Weight, run
 from tracer.dataclass import replace
 from tracer.errors import TracerError, UsageError
 
@@ -73,7 +73,7 @@ def command(
 
         if asked.expression is not None:
             raise UsageError("-e and --probe cannot be used together", "a program names its own probes")
-        own = program(probes, weight, by, where, None, None, None)
+        own = program(probes, weight, Counting({"by": by, "where": where}))
         if show:
             sys.stdout.write(own)
             return 0
@@ -97,10 +97,8 @@ def command(
 
     printing = Printing(output=output, also=beside(also, output), stacks=wanted, warnings=not asked.no_warnings)
     if own is not None:
-        from tracer.cli.questions.asking import run
-
         wanted = replace(wanted, unit=unit or (weight or ""))
-        return run(asked, own, show, output=output, also=also, stacks=wanted)
+        return run(asked, Results({"output": output, "also": also}), own, wanted)
     with asked.prepared(*asked.source(())) as prepared, ExitStack() as stack:
         compiled(prepared, printing, stack)
         return trace(prepared, printing)

@@ -111,7 +111,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _OF_ANY_COMMAND = {"backend", "quiet", "no_warnings", "verbose"}
 
 
-class Asked:
+class Options:
+    """Options that several commands have: the type of each, and what it is where it is not given."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self.__dict__.update(given)
+
+
+class Asked(Options):
     """The options of every command that traces: what they say of the request."""
 
     expression: Expression = None
@@ -160,9 +167,6 @@ class Asked:
     no_warnings: NoWarnings = False
     verbose: Verbose = False
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self.__dict__.update(given)
-
     def needs_program(self) -> str | None:
         """The first option given that means nothing without a program."""
         for name, type in self.__annotations__.items():
@@ -191,19 +195,28 @@ class Asked:
 
 
 def tracing(command: Callable[..., int], but: Collection[str] = ()) -> Callable[..., int]:
-    """A command whose first parameter is `Asked` has its options, `but` for some, and then those of its own."""
-    own = list(inspect.signature(command).parameters.values())[1:]
-    kept = {name: type for name, type in Asked.__annotations__.items() if name not in but}
-    shared = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=getattr(Asked, name), annotation=type)
-        for name, type in kept.items()
-    ]
+    """A command that has, where a parameter of its is of a class of `Options`, those in its place, `but` for some."""
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, tuple[type[Options], list[str]]] = {}
+    for each in inspect.signature(command, eval_str=True).parameters.values():
+        kind = each.annotation
+        if isinstance(kind, type) and issubclass(kind, Options):
+            kept = [name for name in kind.__annotations__ if name not in but]
+            groups[each.name] = kind, kept
+            parameters += [
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=getattr(kind, name),
+                    annotation=kind.__annotations__[name],
+                )
+                for name in kept
+            ]  # fmt: skip
+        else:
+            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
     def whole(**given: Any) -> int:
-        asked = Asked({name: given.pop(name) for name in kept})
-        return command(asked, **given)
+        made = {name: kind({each: given.pop(each) for each in kept}) for name, (kind, kept) in groups.items()}
+        return command(**made, **given)
 
-    parameters = [*shared, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own)]
     whole.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     whole.__doc__ = command.__doc__
     return whole

@@ -92,7 +92,7 @@ class LaterFiles:
         self._lacking: list[Found] = []
         self._waiting: list[_Come] = []
         self._found: list[tuple[int, Mapping]] = []
-        self._planned: list[tuple[_Come, tuple[Plan, Any] | Exception]] = []
+        self._planned: tuple[_Come, tuple[Plan, Any] | Exception] | None = None
         self._work: _Work | None = None
         self._done, self._rope = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -127,13 +127,12 @@ class LaterFiles:
             found, self._found = self._found, []
             for pid, mapping in found:
                 self._note(pid, mapping, time.monotonic_ns())
-            planned, self._planned = self._planned, []
-            for come, result in planned:
-                self._attach(come, result)
+            planned, self._planned = self._planned, None
+            if planned is not None:
+                self._attach(*planned)
         if self._work is None and self._waiting:
             # One by one: the next goes on from what this one has added to the session.
-            come_now, self._waiting = self._waiting[:1], self._waiting[1:]
-            self._work = _Work(partial(self._prepare, come_now), self._rope)
+            self._work = _Work(partial(self._prepare, self._waiting.pop(0)), self._rope)
 
     def unmet(self) -> Iterator[Notice]:
         """At the end: the attach points for which no file has come."""
@@ -184,17 +183,14 @@ class LaterFiles:
             with suppress(TracerError, OSError):
                 self._found += [(pid, each) for each in mappings(pid) if each.executable and self._awaits(each)]
 
-    def _prepare(self, come: Sequence[_Come]) -> None:
-        """Plans and compiles what files add."""
-        plan = self._plan
-        for each in come:
-            try:
-                more = without_points(self._prepared.more(plan, [each.file]), self._session.gone)
-                self._check(more)
-                self._planned.append((each, (more, self._session.compile_more(more))))
-                plan = replace(plan, found=more.found)
-            except Exception as error:
-                self._planned.append((each, error))
+    def _prepare(self, come: _Come) -> None:
+        """Plans and compiles what a file adds."""
+        try:
+            more = without_points(self._prepared.more(self._plan, [come.file]), self._session.gone)
+            self._check(more)
+            self._planned = come, (more, self._session.compile_more(more))
+        except Exception as error:
+            self._planned = come, error
 
     def _check(self, plan: Plan) -> None:
         """Raises `TracerError` for sites that could do harm, or would not be met."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tracer.tracing import Request
     from tracer.tracing.end_warnings import OlderFiles
 
-
-
 _COPYING = ("node", "php")
 """How the names of programs begin that may copy their code."""
 

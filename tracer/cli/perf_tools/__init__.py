@@ -10,45 +10,23 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from tracer.dataclass import dataclass
 from tracer.errors import ProgramError, Source, UsageError
 
 if TYPE_CHECKING:
+    from tracer.cli.perf_tools.options import Words
     from tracer.foreign.program import Translated
     from tracer.tracing import Prepared
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The words of the command line. `notes`: places are USDT probes. `listed`: the file of -l."""
-
-    notes: bool
-    definition: str | None
-    filter: str | None
-    listed: str | None
-    pid: str | None
-    thread: int | None
-    duration: str | None
-    command: str | None
-    header: bool
-    stack: bool
-    view: bool
-    show: bool
-    format: str
-    output: str | None
-    backend: str
-    quiet: bool
-
-
-def run(words: Words) -> int:
-    """Lists, shows or traces; returns the exit status."""
-    tool = "usdt" if words.notes else "uprobe"
+def run(words: Words, notes: bool) -> int:
+    """Lists, shows or traces, where places are USDT probes (`notes`) or not; returns the exit status."""
+    tool = "usdt" if notes else "uprobe"
     if words.listed is not None:
         if words.definition is not None:
             raise UsageError("-l takes a file, and nothing else", f"tracer {tool} -l {words.listed}")
-        return _list(words.listed, words.notes)
+        return _list(words.listed, notes)
     if words.definition is None:
-        example = "p:FILE:PROVIDER:NAME" if words.notes else "p:FILE:FUNCTION"
+        example = "p:FILE:PROVIDER:NAME" if notes else "p:FILE:FUNCTION"
         raise UsageError("no definition of a probe", f"tracer {tool} '{example}', or tracer {tool} -l FILE")
     if words.view and words.duration is not None:
         raise UsageError("-d and -v cannot be used together", "-v does not trace")
@@ -58,8 +36,8 @@ def run(words: Words) -> int:
     from tracer.kinds.site import EVERY_PROCESS
 
     line = Source(words.definition, "the definition")
-    definition = read(words.definition, words.notes, line.name)
-    place = place_of(line, definition, words.notes, EVERY_PROCESS)
+    definition = read(words.definition, notes, line.name)
+    place = place_of(line, definition, notes, EVERY_PROCESS)
     if words.view:
         print(format_text(definition, fields(definition, place)), end="")
         return 0
@@ -94,7 +72,7 @@ def _prepared(words: Words, source: Source) -> Prepared:
 
     return Prepared(
         Request(
-            source, (), whom(None if words.pid is None else [words.pid]), words.command,
+            source, (), whom(None if words.pid is None else [words.pid]), words.child,
             backend=None if words.backend == "auto" else words.backend, environment=os.environ,
             duration_s=seconds_of(words.duration), quiet=words.quiet,
         ),

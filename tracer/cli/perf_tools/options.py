@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 import typer
 
+from tracer.cli.options import Backend, Options, Quiet
+
 if TYPE_CHECKING:
     Printing = str
 else:
@@ -47,11 +49,29 @@ Stack = Annotated[bool, typer.Option("-s", help="Print the user stack after each
 View = Annotated[bool, typer.Option("-v", help="Print the fields that a filter can name, and trace nothing.")]
 Force = Annotated[bool, typer.Option("-F", help="No effect: every place is checked before it is probed.")]
 Show = Annotated[bool, typer.Option("--show", help="Print the program that the definition means, and trace nothing.")]
-Profile = Annotated[
-    bool, typer.Option("--profile", help="Print hits and misses of every probe that stands in the kernel.")
-]
 Printed = Annotated[Printing, typer.Option("-f", "--format", help="How to print results.")]
 Output = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("-o", "--output", metavar="FILE", help="Where to print results.", show_default=False),
 ]
+
+
+class Words(Options):
+    """The words of a command line of perf-tools."""
+
+    definition: Definition = None
+    filter: Filter = None
+    listed: Listed = None
+    pid: Pid = None
+    thread: Thread = None
+    duration: Seconds = None
+    child: Child = None
+    header: Header = False
+    stack: Stack = False
+    view: View = False
+    force: Force = False
+    show: Show = False
+    format: Printed = "text"
+    output: Output = None
+    backend: Backend = "auto"
+    quiet: Quiet = False

@@ -1,46 +1,22 @@
 """`tracer uprobe`: perf-tools' uprobe, and lines of uprobe_events."""
 
-from tracer.cli.options import Backend, Quiet
-from tracer.cli.perf_tools import Words, run
-from tracer.cli.perf_tools.options import (
-    Child,
-    Definition,
-    Filter,
-    Force,
-    Header,
-    Listed,
-    Output,
-    Pid,
-    Printed,
-    Profile,
-    Seconds,
-    Show,
-    Stack,
-    Thread,
-    View,
-)
+from typing import Annotated
+
+import typer
+
+from tracer.cli.options import tracing
+from tracer.cli.perf_tools import run
+from tracer.cli.perf_tools.options import Words
 
 EXAMPLE = "sudo tracer uprobe 'r:bash:readline +0($retval):string'"
 
 
+@tracing
 def command(
-    definition: Definition = None,
-    filter: Filter = None,
-    listed: Listed = None,
-    pid: Pid = None,
-    thread: Thread = None,
-    duration: Seconds = None,
-    child: Child = None,
-    header: Header = False,
-    stack: Stack = False,
-    view: View = False,
-    force: Force = False,
-    show: Show = False,
-    profile: Profile = False,
-    format: Printed = "text",
-    output: Output = None,
-    backend: Backend = "auto",
-    quiet: Quiet = False,
+    words: Words,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Print hits and misses of every probe that stands in the kernel.")
+    ] = False,
 ) -> int:
     r"""Trace with a line of perf-tools' uprobe or of uprobe_events.
 
@@ -53,12 +29,7 @@ def command(
         from tracer.cli import standing
         from tracer.errors import UsageError
 
-        if definition is not None or listed is not None:
+        if words.definition is not None or words.listed is not None:
             raise UsageError("--profile takes no definition", "tracer uprobe --profile")
-        return standing.profile(format == "json")
-    return run(
-        Words(
-            False, definition, filter, listed, pid, thread, duration, child, header, stack, view, show, format, output,
-            backend, quiet,
-        )
-    )  # fmt: skip
+        return standing.profile(words.format == "json")
+    return run(words, notes=False)

@@ -4,46 +4,17 @@ from typing import Annotated
 
 import typer
 
-from tracer.cli.options import Backend, Quiet
-from tracer.cli.perf_tools import Words, run
-from tracer.cli.perf_tools.options import (
-    Child,
-    Definition,
-    Filter,
-    Force,
-    Header,
-    Listed,
-    Output,
-    Pid,
-    Printed,
-    Seconds,
-    Show,
-    Stack,
-    Thread,
-    View,
-)
+from tracer.cli.options import tracing
+from tracer.cli.perf_tools import run
+from tracer.cli.perf_tools.options import Words
 
 EXAMPLE = "sudo tracer usdt p:/usr/bin/python3:python:gc__start"
 
 
+@tracing
 def command(
-    definition: Definition = None,
-    filter: Filter = None,
-    listed: Listed = None,
-    pid: Pid = None,
-    thread: Thread = None,
-    duration: Seconds = None,
-    child: Child = None,
-    header: Header = False,
-    stack: Stack = False,
-    view: View = False,
+    words: Words,
     enabled: Annotated[bool, typer.Option("-i", help="No effect: semaphores are always raised and lowered.")] = False,
-    force: Force = False,
-    show: Show = False,
-    format: Printed = "text",
-    output: Output = None,
-    backend: Backend = "auto",
-    quiet: Quiet = False,
 ) -> int:
     """Trace a USDT probe with a line of perf-tools.
 
@@ -51,9 +22,4 @@ def command(
 
     Without values, the arguments that the note states are shown. Values and types are those of tracer uprobe.
     """
-    return run(
-        Words(
-            True, definition, filter, listed, pid, thread, duration, child, header, stack, view, show, format, output,
-            backend, quiet,
-        )
-    )  # fmt: skip
+    return run(words, notes=True)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from tracer.cli.options import Also, Asked, Json
-from tracer.cli.questions.asking import Filter, Output, Probes, Show, Stack, given, question, run
+from tracer.cli.options import Asked
+from tracer.cli.questions.asking import Filter, Probes, Results, Stack, given, question, run
 from tracer.errors import UsageError
 
 EXAMPLE = "sudo tracer args libc:malloc -c 'ls /' --filter 'arg0 > 4096'"
@@ -14,19 +14,16 @@ _INSTEAD = {"args": _REMEDY, "parameters": _REMEDY}
 @question
 def command(
     asked: Asked,
+    results: Results,
     probes: Probes = None,
     where: Filter = None,
     stack: Stack = False,
-    json: Json = False,
-    output: Output = None,
-    also: Also = None,
-    show: Show = False,
 ) -> int:
     """Print the arguments of each call by name and type, with the time and the process.
 
     The names are those of the debug information.
     """
-    return run(asked, program(given(probes, "args"), where, stack), show, json, output, also, instead=_INSTEAD)
+    return run(asked, results, program(given(probes, "args"), where, stack), instead=_INSTEAD)
 
 
 def program(words: "Sequence[str]", where: "str | None", stack: bool) -> str:

@@ -4,13 +4,16 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from tracer.cli.options import Asked, beside, seconds_of, tracing
+from tracer.cli.options import Also, Asked, Json, Options, beside, seconds_of, tracing
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError, Source, UsageError
+
+if TYPE_CHECKING:
+    from tracer.cli.questions.text import Words
 
 # Typer reads these at run time and its older versions know no `X | None` there.
 Probes = Annotated[
@@ -63,18 +66,51 @@ Output = Annotated[
 ]
 Stack = Annotated[bool, typer.Option("-s", help="Print the user stack of each event.")]
 
+
+class Counting(Options):
+    """What is counted apart, which hits count, and how often what is counted is printed."""
+
+    by: By = None
+    where: Filter = None
+    period: Period = None
+    times: Times = None
+    top: Top = None
+
+    def words(self) -> "tuple[Words, Words]":
+        """What --by and --filter say. Raises `ProgramError`."""
+        from tracer.cli.questions.text import Words, condition, expressions
+
+        key = expressions(self.by, "--by") if self.by is not None else Words()
+        return key, condition(self.where, "--filter") if self.where is not None else Words()
+
+    def printed(self, *maps: str) -> tuple[str, str]:
+        """See `text.printed`."""
+        from tracer.cli.questions.text import printed
+
+        return printed(maps, self.period, self.times, self.top)
+
+    @property
+    def ends_s(self) -> float | None:
+        """The seconds after which -n ends a trace."""
+        return None if self.period is None or self.times is None else self.times * (seconds_of(self.period) or 0)
+
+
+class Results(Options):
+    """The format and the place of the results; or the program alone."""
+
+    json: Json = False
+    output: Output = None
+    also: Also = None
+    show: Show = False
+
+
 OF_PROGRAMS = ("expression", "included", "include_paths")
 """The options of other commands that bring a program."""
 
 
 def question(command: Callable[..., int]) -> Callable[..., int]:
-    """A command whose first parameter is `Asked` has its options for whom to trace, then its own and those of `run`."""
+    """A command that has the options of `Asked`, but for those that bring a program: it writes its own."""
     return tracing(command, but=OF_PROGRAMS)
-
-
-def ends_after(period: str | None, times: int | None) -> float | None:
-    """The seconds after which -n ends a trace."""
-    return None if period is None or times is None else times * (seconds_of(period) or 0)
 
 
 def given(probes: Sequence[str] | str | None, command: str) -> Sequence[str]:
@@ -86,14 +122,13 @@ def given(probes: Sequence[str] | str | None, command: str) -> Sequence[str]:
 
 
 def run(
-    asked: Asked, text: str, show: bool, json: bool = False, output: str | None = None,
-    also: Sequence[str] | None = None, stacks: Any = None, instead: Mapping[str, str] | None = None,
+    asked: Asked, results: Results, text: str, stacks: Any = None, instead: Mapping[str, str] | None = None,
     ends_s: float | None = None,
 ) -> int:  # fmt: skip
     """Runs the program `text`, or shows it. `instead`: for words of an error what to say beside its remedy.
     `ends_s`: after so many seconds the program ends the trace.
     """
-    if show:
+    if results.show:
         sys.stdout.write(text)
         return 0
     from tracer.cli.options import look_for_debug_files_in, switch_off
@@ -104,7 +139,8 @@ def run(
     look_for_debug_files_in(asked.debug_folders)
     switch_off(asked.features)
     printing = Printing(
-        "json" if json else "text", output, beside(also, output), stacks=stacks, warnings=not asked.no_warnings,
+        "json" if results.json else "text", results.output, beside(results.also, results.output), stacks=stacks,
+        warnings=not asked.no_warnings,
         status=status_line(asked.quiet or asked.child is not None, ends_s),  # its output would run into the line
     )  # fmt: skip
     with asked.prepared(Source(text), ()) as prepared, ExitStack() as stack:

@@ -5,22 +5,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from tracer.cli.options import Also, Asked, Json
-from tracer.cli.questions.asking import (
-    By,
-    Filter,
-    Output,
-    Period,
-    Probes,
-    Show,
-    Stack,
-    Times,
-    Top,
-    ends_after,
-    given,
-    question,
-    run,
-)
+from tracer.cli.options import Asked
+from tracer.cli.questions.asking import Counting, Probes, Results, Stack, given, question, run
 from tracer.errors import UsageError
 
 EXAMPLE = "sudo tracer latency libc:getaddrinfo --by 'str(args.name)' --slower 10ms"
@@ -29,6 +15,8 @@ EXAMPLE = "sudo tracer latency libc:getaddrinfo --by 'str(args.name)' --slower 1
 @question
 def command(
     asked: Asked,
+    counting: Counting,
+    results: Results,
     probes: Probes = None,
     slower: Annotated[
         Optional[str],  # noqa: UP045 - older versions of Typer know no `X | None`
@@ -37,47 +25,33 @@ def command(
         ),
     ] = None,
     stack: Stack = False,
-    by: By = None,
-    where: Filter = None,
-    period: Period = None,
-    times: Times = None,
-    top: Top = None,
-    json: Json = False,
-    output: Output = None,
-    also: Also = None,
-    show: Show = False,
 ) -> int:
     """Show how long calls of functions take, in nanoseconds: a histogram, percentiles and the longest.
 
     --by and --filter know the arguments as they were when the call began, retval, duration and depth. Calls that have
     not ended are told at the end.
     """
-    text = program(given(probes, "latency"), slower, stack, by, where, period, times, top)
-    return run(asked, text, show, json, output, also, ends_s=ends_after(period, times))
+    text = program(given(probes, "latency"), slower, stack, counting)
+    return run(asked, results, text, ends_s=counting.ends_s)
 
 
-def program(
-    words: "Sequence[str]", slower: "str | None", stack: bool, by: "str | None", where: "str | None",
-    period: "str | None", times: "int | None", top: "int | None",
-) -> str:  # fmt: skip
+def program(words: "Sequence[str]", slower: "str | None", stack: bool, counting: Counting) -> str:
     """The program: where calls are printed, only those are looked at that are longer. Raises `ProgramError`,
     `UsageError`.
     """
-    from tracer.cli.questions.text import Words, clause, condition, expression, expressions, key_of, printed, probe
+    from tracer.cli.questions.text import Words, clause, expression, key_of, probe
 
-    key = expressions(by, "--by") if by is not None else Words()
-    only = condition(where, "--filter") if where is not None else Words()
+    key, only = counting.words()
     calls = [probe(word).whole_call() for word in words]
     if slower is not None:
-        if any(each is not None for each in (by, period, times, top)):
+        if any(each is not None for each in (counting.by, counting.period, counting.times, counting.top)):
             raise UsageError("--slower prints calls, and counts none", "leave out --by, -i, -n and --top, or --slower")
         least = expression(slower, "--slower")
-        literal = least.is_number
-        longer = f"duration > {least.text}" if literal else f"duration > ({least.text})"
+        longer = f"duration > {least.text}" if least.is_number else f"duration > ({least.text})"
         holds = Words(f"{longer} && ({only.text})" if only.text else longer)
         return (clause(calls, holds, "print(ustack);") if stack else "") + clause(calls, holds, None)
     if stack:
         raise UsageError("-s is for calls that are printed", "--slower TIME prints those that take longer")
     at = f"[{inner}]" if (inner := key_of(calls, key)) else ""
-    before, after = printed(["@ns", "@quantiles"], period, times, top)
+    before, after = counting.printed("@ns", "@quantiles")
     return before + clause(calls, only, f"@ns{at} = hist(duration); @quantiles{at} = quantiles(duration);") + after

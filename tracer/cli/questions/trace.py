@@ -5,8 +5,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from tracer.cli.options import Also, Asked, Json
-from tracer.cli.questions.asking import Filter, Output, Probe, Show, Stack, given, question, run
+from tracer.cli.options import Asked
+from tracer.cli.questions.asking import Filter, Probe, Results, Stack, given, question, run
 
 EXAMPLE = "sudo tracer trace libc:fopen 'file %s mode %s' 'str(arg0)' 'str(arg1)' -c 'getent passwd root'"
 
@@ -14,6 +14,7 @@ EXAMPLE = "sudo tracer trace libc:fopen 'file %s mode %s' 'str(arg0)' 'str(arg1)
 @question
 def command(
     asked: Asked,
+    results: Results,
     probe: Probe = None,
     words: Annotated[
         Optional[list[str]],  # noqa: UP045 - older versions of Typer know no `X | None`
@@ -23,16 +24,12 @@ def command(
     ] = None,
     where: Filter = None,
     stack: Stack = False,
-    json: Json = False,
-    output: Output = None,
-    also: Also = None,
-    show: Show = False,
 ) -> int:
     """Print each hit in a line: the time, the process, the probe, and what FORMAT says.
 
     `tracer args` prints the arguments of a function by name.
     """
-    return run(asked, program(given(probe, "trace")[0], words or [], where, stack), show, json, output, also)
+    return run(asked, results, program(given(probe, "trace")[0], words or [], where, stack))
 
 
 def program(word: str, words: "Sequence[str]", where: "str | None", stack: bool) -> str:

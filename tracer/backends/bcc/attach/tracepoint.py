@@ -11,13 +11,13 @@ from tracer.backends.bcc.codegen import c
 from tracer.backends.bcc.codegen.function import CFunction
 from tracer.kernel import bpf, perf
 from tracer.kernel.trials.instructions import Stopped
-from tracer.kinds.kernel_event import Field, KernelEvent
 from tracer.kinds.site import Site
 from tracer.lang.types import IntType
 from tracer.steps.values import Name
 
 if TYPE_CHECKING:
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
+    from tracer.kinds.kernel_event import Field, KernelEvent
 
 
 class _Record:
@@ -29,7 +29,7 @@ class _Record:
 
     def argument(self, function: CFunction, index: int, name: Name) -> c.C:
         spec = function.variant.args[index]
-        field = cast(Field, spec.operand)
+        field = cast("Field", spec.operand)
         word = c.c_type(name.type)
         if field.held:
             return c.cast(word, c.C(_address(field), "u64"))
@@ -74,7 +74,7 @@ class _Attached(Work):
             if self.attaching.stop():
                 raise Stopped
             # Disabled: then nothing is counted besides, and the program runs nevertheless.
-            attributes = perf.Attributes(perf.TYPE_TRACEPOINT, cast(KernelEvent, site).number, flags=perf.DISABLED)
+            attributes = perf.Attributes(perf.TYPE_TRACEPOINT, cast("KernelEvent", site).number, flags=perf.DISABLED)
             try:
                 event = watcher.open_one(perf.event_call(attributes, -1, perf.online_cpus()[0]))
                 held.append((event, job.point, 1))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 from tracer.backends.ftrace.attach.model import NotExpressible
 from tracer.dataclass import dataclass
 from tracer.kernel.uprobe_events.events import Fetch
-from tracer.kinds.kernel_event import Field, KernelEvent
 from tracer.kinds.site import Operand, Site
 
 if TYPE_CHECKING:
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
+    from tracer.kinds.kernel_event import Field, KernelEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +41,23 @@ class _Tracepoints:
         return site.spot
 
     def own(self, site: Site) -> tuple[str, str] | None:
-        event = cast(KernelEvent, site)
+        event = cast("KernelEvent", site)
         return event.system, event.name
 
     def fields(self, site: Site) -> Sequence[Fetch]:
-        return [_fetch(cast(Field, spec.operand)) for spec in site.args]
+        return [_fetch(cast("Field", spec.operand)) for spec in site.args]
 
     def returned(self, site: Site, register: str) -> str:
         return ""
 
     def number(self, operand: Operand, index: int, type: str) -> Fetch:
-        return _fetch(cast(Field, operand))
+        return _fetch(cast("Field", operand))
 
     def pointer(self, operand: Operand, index: int) -> str:
         raise NotExpressible("an event holds pointers, and not what they lead to")
 
     def bytes(self, operand: Operand) -> tuple[Fetch, int | None]:
-        field = cast(Field, operand)
+        field = cast("Field", operand)
         return _fetch(field), (field.offset + 4 if field.from_itself else 0) if field.located else None
 
     def cost(self, sites: Sequence[Site], costs: HitCosts, sample_type: int) -> Cost | None:

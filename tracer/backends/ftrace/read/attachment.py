@@ -139,13 +139,9 @@ class Attachment:
         """The processes of which events are opened that their descendants inherit: with those that there are."""
         if not self._follow:
             return self._pids
-        import psutil
+        from tracer.host.stat import descendants
 
-        try:
-            every = [each for pid in self._pids for each in psutil.Process(pid).children(recursive=True)]
-        except psutil.NoSuchProcess:
-            raise TracerError("the process has ended, and what descends from it cannot be found") from None
-        return (*self._pids, *(each.pid for each in every if each.status() != psutil.STATUS_ZOMBIE))
+        return (*self._pids, *descendants(self._pids))
 
     def begin(self, first: int, decoders: Mapping[int, Decoder]) -> None:
         """Enables what was added from that number on; the reader decodes its samples by these."""

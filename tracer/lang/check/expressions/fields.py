@@ -9,6 +9,7 @@ from tracer.kinds.kernel_event import Field
 from tracer.kinds.site import ArgSpec
 from tracer.lang import suggest, typed
 from tracer.lang.check.expressions import memory
+from tracer.lang.check.expressions.operands import present
 from tracer.lang.fold import cast
 from tracer.lang.scope.context import Context
 from tracer.lang.types import (
@@ -46,9 +47,8 @@ def whole(ctx: Context, span: Span) -> typed.Expr | None:
     if not readable:
         ctx.error(f"{ctx.unit.sites[0].probe} has no fields that can be read, so there are no args", span)
         return None
-    found = [named(ctx, each.name, span) for each in readable]
-    values = [value for value in found if value is not None]
-    if len(values) < len(readable):
+    values = present([named(ctx, each.name, span) for each in readable])
+    if values is None:
         return None
     names = tuple(each.name for each in readable)
     return typed.TupleExpr(TupleType(tuple(value.type for value in values), names), span, tuple(values))

@@ -12,6 +12,7 @@ from tracer.kinds.site import STACK_POINTER
 from tracer.lang import suggest, typed
 from tracer.lang.builtins.hit.probe import RETURN_HINT
 from tracer.lang.check.expressions import memory, variables
+from tracer.lang.check.expressions.operands import present
 from tracer.lang.fold import cast, convert, fold
 from tracer.lang.scope.context import Context
 from tracer.lang.syntax import ast
@@ -38,9 +39,8 @@ def whole(ctx: Context, span: Span) -> typed.Expr | None:
         return None
     others = ", ".join(f"args.{each.name}" for each in parameters if not each.reason and each.type is not None)
     hint = f"these can be read: {others}" if others else None
-    values = [_value(ctx, parameter, span, hint) for parameter in parameters]
-    found = [value for value in values if value is not None]
-    if len(found) < len(values):
+    found = present([_value(ctx, parameter, span, hint) for parameter in parameters])
+    if found is None:
         return None
     names = tuple(parameter.name for parameter in parameters)
     return typed.TupleExpr(TupleType(tuple(value.type for value in found), names), span, tuple(found))
