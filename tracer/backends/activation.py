@@ -84,14 +84,14 @@ class ActivatedSession:
         self._process: Process | None = None
         self.activation = ""
         self.raised = 0
-        self._left: str | None = None
+        self._not_undone: str | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
 
     @property
-    def left(self) -> str | None:
-        return self._left or self._session.left
+    def not_undone(self) -> str | None:
+        return self._not_undone or self._session.not_undone
 
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         """Attaches, then raises the semaphores: a hit before would find no probe."""
@@ -132,7 +132,7 @@ class ActivatedSession:
     def _lower(self) -> None:
         process, self._process = self._process, None
         if process is not None and not process.lower_all():
-            self._left = "the process that lowers semaphores has ended, or does not answer: they may stay raised"
+            self._not_undone = "the process that lowers semaphores has ended, or does not answer: they may stay raised"
 
 
 def _said(pids: Sequence[int], raised: int, refused: list[tuple[int, str]]) -> str:

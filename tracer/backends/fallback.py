@@ -38,7 +38,7 @@ class FallbackSession(Generic[C]):
         """Opens what is compiled; `instead` compiles it for the next backend, if there is one that may be taken."""
         self.running, self._open, self._instead = compiled, open, instead
         self._begun: LocalMaps | None = None
-        self._left: str | None = None
+        self._not_undone: str | None = None
         try:
             self._session = open(compiled)
         except (TracerError, OSError) as error:
@@ -48,10 +48,10 @@ class FallbackSession(Generic[C]):
         return getattr(self._session, name)
 
     @property
-    def left(self) -> str | None:
+    def not_undone(self) -> str | None:
         """See `Session`; what the session that could not attach has left counts too."""
-        own, left = self._left, self._session.left
-        return str(own or left) if own or left else None
+        mine, its = self._not_undone, self._session.not_undone
+        return str(mine or its) if mine or its else None
 
     def begin(self, maps: LocalMaps) -> None:
         """See `Session`."""
@@ -65,7 +65,7 @@ class FallbackSession(Generic[C]):
         except (TracerError, OSError) as error:
             self._session.close()
             first = error
-        self._left = self._session.left
+        self._not_undone = self._session.not_undone
         session = self._session = self._next(first)
         if self._begun is not None:
             session.begin(self._begun)

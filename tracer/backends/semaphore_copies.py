@@ -98,7 +98,7 @@ class SemaphoreCopies:
                 if isinstance(record, Mapped) and record.mapping.file and record.mapping.file[1] in self._paths:
                     mapped = record.pid, record.mapping.file[1]
                     self._places[mapped].add(record.mapping.start)
-                    self._late[mapped] = record.at
+                    self._late[mapped] = record.at_ns
                     self._unsure.add(mapped)
                     self._again.add(record.pid)
         for pid in pids | self._again:

@@ -123,8 +123,8 @@ class BccSession:
         return [self._attachments, *(more.attachments for more in self._more)]
 
     @property
-    def left(self) -> str | None:
-        return next((each.left for each in self._attached if each.left is not None), None)
+    def not_undone(self) -> str | None:
+        return next((part.not_undone for part in self._attached if part.not_undone is not None), None)
 
     @property
     def missed(self) -> Sequence[str]:

@@ -91,11 +91,11 @@ class ProbeEvent(uprobe_events.UprobeEvent):
     @property
     def is_defined(self) -> bool:
         """See the base."""
-        return self.attacher.own(self.places[0].site) is None
+        return self.attacher.kernel_event(self.places[0].site) is None
 
     def where(self, group: str) -> tuple[str, str]:
         """See the base."""
-        return self.attacher.own(self.places[0].site) or (group, self.name)
+        return self.attacher.kernel_event(self.places[0].site) or (group, self.name)
 
     @property
     def group(self) -> Hashable:

@@ -113,7 +113,7 @@ def tables(plan: Plan, before: Mapping[str, Table] | None = None) -> dict[str, T
         if before is not None:
             earlier = before[name].grid if name in before else None
             grid = going_on(earlier, grid) if grid is not None and earlier is not None else None
-        elif grid is not None and plan.found is not None:
+        elif grid is not None and plan.sites_so_far is not None:
             grid = with_room(grid, min(plan.program.most_keys(name), grid.most // buckets))
         if grid is not None and not grid.count:
             grid = None
