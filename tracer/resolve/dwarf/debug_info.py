@@ -181,7 +181,7 @@ class _File:
             if not entries.split.missing:  # what is missing may be there the next time
                 self._known[question, about] = known
                 self._new = True
-        return marshalling.made(known, _CLASSES)
+        return marshalling.rebuilt(known, _CLASSES)
 
     @cached_property
     def _entries(self) -> Entries | None:
