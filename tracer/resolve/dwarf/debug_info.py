@@ -106,7 +106,7 @@ class DebugInfo:
         meaning: Type | str | None = self._meaning(name, sites, _File.type)
         return meaning
 
-    def at(self, place: tuple[str, int]) -> Type | None:
+    def type_at(self, place: tuple[str, int]) -> Type | None:
         return self._files[place[0]].at(place[1])
 
     def constant(self, name: str, sites: tuple[FileSite, ...] = ()) -> int | str | None:
@@ -187,7 +187,7 @@ class _File:
             if not entries.split.missing:  # what is missing may be there the next time
                 self._answers[question, about] = plain
                 self._new = True
-        kept: T | None = marshalling.made(plain, _CLASSES)
+        kept: T | None = marshalling.rebuilt(plain, _CLASSES)
         return kept
 
     @cached_property
