@@ -378,8 +378,8 @@ class Target:
 
     def look_again(self) -> None:
         """Lets who asks next find anew what has changed since the pictures were looked at."""
-        for each in self.pictures:
-            each.look_again()
+        for picture in self.pictures:
+            picture.look_again()
 
     @property
     def child_pid(self) -> int:

@@ -67,7 +67,7 @@ class _Come(NamedTuple):
     file: Found
     pid: int
     name: str
-    at: int
+    moment: int
 
 
 class LaterFiles:
@@ -124,8 +124,8 @@ class LaterFiles:
             with suppress(BlockingIOError):
                 os.read(self._done, 64)
             self._work = None
-            found, self._found = self._found, []
-            for pid, mapping in found:
+            mappings_there, self._found = self._found, []
+            for pid, mapping in mappings_there:
                 self._note(pid, mapping, time.monotonic_ns())
             planned, self._planned = self._planned, None
             if planned is not None:
@@ -159,7 +159,7 @@ class LaterFiles:
     def _awaits(self, mapping: Mapping) -> bool:
         return any(meets(point, Found(mapping.path, mapping.path)) for point in self._points)
 
-    def _note(self, pid: int, mapping: Mapping, at: int) -> None:
+    def _note(self, pid: int, mapping: Mapping, moment: int) -> None:
         """A process has mapped something: whether it is a file that is awaited, and not known yet."""
         if mapping.file is None or pid == os.getpid():
             return
@@ -173,7 +173,7 @@ class LaterFiles:
             if (status.st_dev, status.st_ino) in self._known:
                 return
             self._known.add((status.st_dev, status.st_ino))
-            self._waiting.append(_Come(Found(file.path, file.name, sure=False), pid, name_of(pid), at))
+            self._waiting.append(_Come(Found(file.path, file.name, sure=False), pid, name_of(pid), moment))
 
     # --- in a thread of their own ---
 
@@ -181,7 +181,8 @@ class LaterFiles:
         """Looks through the memory maps for what is awaited."""
         for pid in self._pids or pids():
             with suppress(TracerError, OSError):
-                self._found += [(pid, each) for each in mappings(pid) if each.executable and self._awaits(each)]
+                awaited = [mapping for mapping in mappings(pid) if mapping.executable and self._awaits(mapping)]
+                self._found += [(pid, mapping) for mapping in awaited]
 
     def _prepare(self, come: _Come) -> None:
         """Plans and compiles what a file adds."""
@@ -230,7 +231,7 @@ class LaterFiles:
             return
         self._plan = replace(self._plan, found=plan.found)
         self._told.append(come.file)
-        seconds = (time.monotonic_ns() - come.at) / 1e9
+        seconds = (time.monotonic_ns() - come.moment) / 1e9
         probes = probe_count(plan, self._session.left_out) - len(plan.user)
         self._tell(AttachedLater(probes, come.file.shown, come.pid, printable(come.name), seconds))
         self._tell(Detail(f"hits there are seen from {1000 * seconds:.0f} ms after it was mapped"))
@@ -282,10 +283,10 @@ def later_files(
             leases.take(files_of(sites).values())
 
     try:
-        found = LaterFiles(prepared, prepared.compiled.plan, target.pids, session, tell, hold)
+        files = LaterFiles(prepared, prepared.compiled.plan, target.pids, session, tell, hold)
     except OSError as error:
         tell(Warned(f"what processes map later is not traced (perf_event_open): {error.strerror}"))
         return None
-    stack.callback(found.close)
-    controls.wake = (*controls.wake, *found.wake)
-    return found
+    stack.callback(files.close)
+    controls.wake = (*controls.wake, *files.wake)
+    return files

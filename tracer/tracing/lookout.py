@@ -91,8 +91,8 @@ class Lookout:
         """The notices at the end of attach points without hits. `trapped`: a breakpoint has ended the process."""
         unexplained = [NotHit((), 0, "")] if outcome.hits == 0 and outcome.attached else []
         closing = self._silence.closing
-        found: list[Notice] = self._beside(closing, outcome, self._results.silent, trapped, otherwise=unexplained)
-        return found
+        notices: list[Notice] = self._beside(closing, outcome, self._results.silent, trapped, otherwise=unexplained)
+        return notices
 
     def tell_older(self, any_hit: bool) -> None:
         """Says at the end which processes run an older file."""
@@ -101,8 +101,8 @@ class Lookout:
 
     def why_trapped(self) -> str:
         """Why a breakpoint of ours has ended the process; "" where it has not, or that is not known."""
-        found: str = self._beside(self._silence.trapped, otherwise="")
-        return found
+        reason: str = self._beside(self._silence.trapped, otherwise="")
+        return reason
 
-    def _overhead(self, found: Diagnostic) -> None:
-        self._tell(Overhead(self._source, found))
+    def _overhead(self, diagnostic: Diagnostic) -> None:
+        self._tell(Overhead(self._source, diagnostic))

@@ -46,7 +46,7 @@ class OpenCalls:
     def under_way(self, loss: Loss) -> list[OpenCall]:
         """Those that were under way at the end, the oldest first; `loss` gets the others that had no end."""
         threads = _Threads()
-        found: list[OpenCall] = []
+        under_way: list[OpenCall] = []
         for calls in self._program.calls:
             loss.unseen += self._number(calls.unseen) - self._before[calls.unseen]
             loss.left += self._number(calls.left)
@@ -60,8 +60,8 @@ class OpenCalls:
                     continue
                 values = (*note[len(note) - calls.noted :], *_tuple(memory.get(key)))
                 age = max(self._detached - note[0], 0)
-                found.append(OpenCall(calls.functions[function], thread, age, _shown(self._program, calls, values)))
-        return sorted(found, key=lambda each: -each.age_ns)
+                under_way.append(OpenCall(calls.functions[function], thread, age, _shown(self._program, calls, values)))
+        return sorted(under_way, key=lambda call: -call.age_ns)
 
     def _number(self, counter: str) -> int:
         value = self._maps.snapshot(counter).items.get((), 0)
@@ -74,14 +74,14 @@ def _tuple(value: object) -> tuple[object, ...]:
 
 def _shown(program: Program, calls: Calls, values: tuple[object, ...]) -> tuple[str, ...]:
     """Each value as `args.n = 3`; those that are neither numbers nor text are left out."""
-    found = []
+    shown_values = []
     # What a clause without a body shows has no text of its own.
     bare = {clause.spans[0].to(clause.spans[-1]) for clause in program.clauses if clause.spans}
     for (span, type), value in zip(calls.read, values, strict=False):
         text = " ".join(program.source.text[span.start : span.end].split())
         if span not in bare and (shown := _value(type, value)) is not None and 0 < len(text) <= _LONGEST:
-            found.append(f"{text} = {shown}")
-    return tuple(dict.fromkeys(found))
+            shown_values.append(f"{text} = {shown}")
+    return tuple(dict.fromkeys(shown_values))
 
 
 def _value(type: Type, value: object) -> str | None:
@@ -114,7 +114,7 @@ class _Threads:
         if thread not in self._known:
             self._known[thread] = _mapped(thread)
         mapped, pointer = self._known[thread]
-        stack = next((each for each in mapped if each.start <= place < each.end), None)
+        stack = next((mapping for mapping in mapped if mapping.start <= place < mapping.end), None)
         if stack is None:
             return not mapped  # it has exec'ed since, or freed the stack
         return not stack.start <= pointer < stack.end or pointer <= place
@@ -132,7 +132,7 @@ def _mapped(thread: int) -> tuple[Sequence[Mapping], int]:
 
 def told(calls: Sequence[OpenCall]) -> CallsTold:
     """The calls under way, in words."""
-    words = [_told(each) for each in calls[:_MOST]]
+    words = [_told(call) for call in calls[:_MOST]]
     words += [f"{len(calls) - _MOST} more"] if len(calls) > _MOST else []
     return CallsTold(f"{counted(len(calls), 'call')} had not ended: {'; '.join(words)}")
 

@@ -67,7 +67,7 @@ _NOTHING = "there is no debug information of it"
 class Finder(Protocol):
     """Finds variables at places of one file: `resolve.variables.places.Variables`."""
 
-    def at(self, site: FileSite) -> tuple[Local, ...] | None:
+    def locals_at(self, site: FileSite) -> tuple[Local, ...] | None:
         """See there."""
 
     def readable(self, site: FileSite, name: str) -> Lines | None:
@@ -241,7 +241,7 @@ class _File:
         found: tuple[Local, ...] | None
         try:
             about = f"{site.address} {site.line} {site.copy}"
-            found = self._answer("variables", about, lambda entries: self._found_by(finder, entries).at(site))
+            found = self._answer("variables", about, lambda entries: self._found_by(finder, entries).locals_at(site))
         except TracerError as error:
             return error.message
         return self._missing() if found is None else found
