@@ -104,7 +104,7 @@ class DebugInfo:
         found: Type | str | None = self._meaning(name, sites, _File.type)
         return found
 
-    def at(self, place: tuple[str, int]) -> Type | None:
+    def type_at(self, place: tuple[str, int]) -> Type | None:
         return self._files[place[0]].at(place[1])
 
     def constant(self, name: str, sites: tuple[FileSite, ...] = ()) -> int | str | None:

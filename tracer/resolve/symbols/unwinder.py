@@ -52,18 +52,18 @@ class Unwinder:
 
     def unwind(
         self, pid: int, registers: Sequence[int | None], stack: memoryview, most: int,
-        met: list[tuple[int, bool, Step]] | None = None, moment: int = 0, here: bool = True,
+        met: list[tuple[int, bool, Step]] | None = None, at_ns: int = 0, here: bool = True,
     ) -> Stack:  # fmt: skip
         """The addresses of a thread's callers, its own first, `most` at most; see `walker.walk`. Each step, with the
-        address and whether a thread is there, goes to `met`, if it still holds. `moment` is when the thread was there,
-        in nanoseconds of CLOCK_MONOTONIC, 0 for now. `here`: it is at the first of the addresses.
+        address and whether a thread is there, goes to `met`, if it still holds. `at_ns` is when the thread was there
+        (CLOCK_MONOTONIC), 0 for now. `here`: it is at the first of the addresses.
         """
         processes = self._processes()
         process = processes.get(pid)
         if process is None:
             self.endings[UNKNOWN] += 1
             return Stack(pid, (registers[self._registers.numbers.index(self._registers.ip)] or 0,))
-        image = process.image(moment)
+        image = process.image(at_ns)
         exactly, after = image.here, image.after
         machine = self._registers
         if machine.word == 8 and processes.is_narrow(pid, image):
