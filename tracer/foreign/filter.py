@@ -26,7 +26,7 @@ _DEEPEST = 30
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What a name of a filter stands for: an expression of ours, of a type."""
+    """The field that a name of a filter stands for: an expression of ours, of a type."""
 
     text: str
     type: Type

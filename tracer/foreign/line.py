@@ -167,7 +167,7 @@ def _place(line: Line, start: int, word: str, notes: bool) -> tuple[str, str, in
 
 
 class _Argument:
-    """One word `NAME=VALUE:TYPE`, from `start` on in the line."""
+    """The parser of one word `NAME=VALUE:TYPE`, from `start` on in the line."""
 
     def __init__(self, line: Line, start: int, word: str, returns: bool) -> None:
         self._line, self._start, self._word, self._returns = line, start, word, returns

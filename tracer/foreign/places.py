@@ -1,4 +1,4 @@
-"""Where a definition's probe goes: what its file says of the place, as an attach point of ours."""
+"""Finds where a definition's probe goes: its file tells the place, as an attach point of ours."""
 
 from __future__ import annotations
 

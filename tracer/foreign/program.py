@@ -21,7 +21,7 @@ _AT_A_HIT = "comm, tid, cpu, nsecs / 1000000000, nsecs / 1000 % 1000000"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked beside the definition: a `filter` of the kernel's, one thread, a user stack, a header, JSON."""
+    """The wishes beside the definition: a `filter` of the kernel's, one thread, a user stack, a header, JSON."""
 
     filter: str | None = None
     thread: int | None = None
@@ -32,8 +32,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the probe goes, as an attach point of ours, and its `offset` in the file where that is needed. `notes`: how
-    many arguments its USDT note states.
+    """The place of the probe, as an attach point of ours, and its `offset` in the file where that is needed. `notes`:
+    how many arguments its USDT note states.
     """
 
     point: str
@@ -96,7 +96,7 @@ def translated(line: Source, definition: model.Definition, place: Place, wanted:
 
 
 def fields(definition: model.Definition, place: Place) -> dict[str, Field]:
-    """What a filter can compare: the arguments, and what each event has."""
+    """The fields that a filter can compare: the arguments, and those that each event has."""
     values = _Values(place.offset)
     arguments = {
         argument.name: Field("" if argument.type.count is not None else values.value(argument), argument.type)
@@ -139,7 +139,7 @@ class _Values:
         self._offset = offset
 
     def value(self, argument: model.Argument) -> str:
-        """One that is no array of numbers."""
+        """The expression of an argument that is no array of numbers."""
         value, type = argument.value, argument.type
         if isinstance(value, model.ThreadName):
             return "comm"
@@ -157,7 +157,7 @@ class _Values:
         return f"*({_sort(argument.type)}[{argument.type.count}] *)({self._address(argument.value)})"
 
     def elements(self, argument: model.Argument) -> list[str]:
-        """Those of an array."""
+        """The expressions of an array's elements."""
         count = argument.type.count or 0
         if argument.type.is_string:
             base = self._address(argument.value)
@@ -213,7 +213,7 @@ def _conversion(type: model.Type) -> str:
 
 
 def _where(definition: model.Definition) -> str:
-    """Where the hit is: behind a return that is not one place for all ways to probe it."""
+    """The expression of the place that was hit; of a return the function, since its place depends on how it is probed."""
     return "func" if definition.returns else 'reg("ip")'
 
 
@@ -278,7 +278,7 @@ def at_offset(file: str, offset: int) -> str:
 
 
 def format_text(definition: model.Definition, comparable: Mapping[str, Field]) -> str:
-    """What `-v` shows: the fields of an event, as the kernel's format file has them, which a filter can name."""
+    """The text of `-v`: the fields of an event, as the kernel's format file has them, which a filter can name."""
     types = {argument.name: argument.type for argument in definition.arguments}
     lines = [f"name: {definition.event}", "format:"]
     for name, field in comparable.items():

@@ -1,4 +1,4 @@
-"""Which processes run the code of a file, and which run that of another file of the same name.
+"""Finds the processes that run the code of a file, and those that run another file of the same name.
 
 After a package was upgraded, processes go on with the old file. What is probed is the new one.
 """

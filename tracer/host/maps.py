@@ -22,7 +22,7 @@ _MAX_LINKS = 40
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """One line of /proc/PID/maps.
+    """A line of /proc/PID/maps.
 
     `file` identifies what is mapped (device and inode as the kernel prints them), None for anonymous memory; `path` is
     as the process sees it, or a name in brackets.

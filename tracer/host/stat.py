@@ -1,4 +1,4 @@
-"""Which processes and threads there are, and what /proc/PID/stat tells of one. Source: proc(5).
+"""Lists processes and threads, and reads what /proc/PID/stat tells of one. Source: proc(5).
 
 Read here and not by psutil, which takes 30 ms to import at each start and tells neither a thread's numbers nor the
 flags and the exact start of a process. Its names may wait for a page of the process.
@@ -96,7 +96,7 @@ def status_of(pid: int | str) -> dict[str, str]:
 
 
 def pids() -> list[int]:
-    """All processes that are seen from here."""
+    """The numbers of all processes that are seen from here."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
@@ -127,7 +127,7 @@ def descendants(of: Collection[int]) -> list[int]:
 
 
 def identity(pid: int) -> Process | None:
-    """None where there is no such process."""
+    """The process of a number with its start; None where there is none."""
     facts = facts_of(pid)
     return None if facts is None else facts.process
 

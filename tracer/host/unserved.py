@@ -37,7 +37,7 @@ def unserved(pid: int, most_s: float) -> Found:
 
 
 def unserved_at(home: str, most_s: float) -> Found:
-    """The same of the process that has this directory in /proc."""
+    """Looks for such memory as `unserved` does, in the process that has this directory in /proc."""
     begun = time.monotonic()
     what, whole = None, True
     try:

@@ -1,4 +1,4 @@
-"""All kinds of probes, by name and by spelling."""
+"""The table of all kinds of probes, by name and by spelling."""
 
 from __future__ import annotations
 

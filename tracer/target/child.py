@@ -38,8 +38,8 @@ _NUMBER = 8  # bytes of what is reported where a call fails: the negative error 
 
 
 class Child:
-    """One process: waiting, running, or ended. A context manager: leaving it ends and reaps the process. `in_python`
-    says why it waits in Python, so that what it runs there can be hit; None where it does not.
+    """The process of the command: waiting, running, or ended. A context manager: leaving it ends and reaps the process.
+    `in_python` says why it waits in Python, so that what it runs there can be hit; None where it does not.
     """
 
     def __init__(self, argv: Sequence[str], patience_s: float = PATIENCE_S) -> None:

@@ -73,7 +73,7 @@ class RunningProcesses:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Their numbers."""
+        """The numbers of the processes."""
         return tuple([process.pid for process in self.members])
 
     def ended(self) -> bool:

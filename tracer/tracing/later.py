@@ -106,7 +106,7 @@ class LaterFiles:
         return (*self._records.descriptors, self._done)
 
     def start(self) -> None:
-        """Everything is attached: what was mapped since it was looked for has come, too."""
+        """Notes that everything is attached: what was mapped since it was looked for has come, too."""
         self._work = _Work(self._find, self._rope)
 
     def look(self) -> None:
@@ -135,7 +135,7 @@ class LaterFiles:
             self._work = _Work(partial(self._prepare, self._waiting.pop(0)), self._rope)
 
     def unmet(self) -> Iterator[Notice]:
-        """At the end: the attach points for which no file has come."""
+        """The warnings at the end about attach points for which no file has come."""
         named = {clause.names[site.point] for clause in self._plan.program.clauses for site in clause.sites}
         for point in self._points:
             if point.text not in named and not any(meets(point, file) for file in self._told):
@@ -276,7 +276,7 @@ def later_files(
     prepared: Prepared, target: Target, session: Any, tell: Callable[[Notice], None], leases: Leases | None,
     controls: Controls, stack: ExitStack,
 ) -> LaterFiles | None:  # fmt: skip
-    """Those of a trace, looked at from now on; closed with the `stack`. None where that cannot be."""
+    """The later files of a trace, looked at from now on and closed with the `stack`; None where that cannot be."""
 
     def hold(sites: Sequence[FileSite]) -> None:
         if leases is not None:

@@ -1,4 +1,4 @@
-"""What is looked at beside a trace: what a hit costs the targets, lost breakpoints, why nothing comes."""
+"""Looks out beside a trace: for the cost of hits to the targets, lost breakpoints, the reason why nothing comes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Lookout:
         return self._findings.closing
 
     def start(self) -> None:
-        """Everything is attached from now on."""
+        """Notes that everything is attached from now on."""
         if self._older is not None:
             self._beside(self._older.start)
         self._beside(self._silence.start)
@@ -100,7 +100,7 @@ class Lookout:
             self._beside(self._older.tell, any_hit)
 
     def why_trapped(self) -> str:
-        """Why a breakpoint of ours has ended the process; "" where it has not, or that is not known."""
+        """Says why a breakpoint of ours has ended the process; "" where it has not, or that is not known."""
         reason: str = self._beside(self._silence.trapped, otherwise="")
         return reason
 

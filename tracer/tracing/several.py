@@ -80,7 +80,7 @@ class _Turn:
 
 
 class _Command:
-    """One that runs, or has run."""
+    """A command that runs, or has run."""
 
     def __init__(self) -> None:
         self._printed: bytes | None = None

@@ -1,5 +1,5 @@
-"""One trace, put together and run: whom it traces, what names addresses, what keeps the target from harm, what explains
-silence. Nothing else knows how these belong together.
+"""Puts a trace together and runs it: whom it traces, what names addresses, what keeps the target from harm, what
+explains silence. Nothing else knows how these belong together.
 
 It may run in any thread, and several at once. It changes nothing of the process: no signal, no environment, no setting.
 """

@@ -1,4 +1,4 @@
-"""One file, opened by both readers."""
+"""Opens a file with both readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was compared of a file, what differs, and what could not be compared for which reason."""
+"""Counts what was compared of a file, what differs, and what could not be compared for which reason."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Findings:
         self._raised = ""
 
     def part(self, cut: str = "") -> Part:
-        """All that was found."""
+        """The result of the part, so far."""
         reasons = tuple(self._reasons.most_common())
         return Part(self._name, self._compared, tuple(self._lines), self._more, reasons, self._raised, cut)
 

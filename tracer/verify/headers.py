@@ -46,7 +46,7 @@ def _unclear(name: object) -> str:
 
 
 def sections(both: Both, findings: Findings) -> None:
-    """The section headers."""
+    """Compares the section headers."""
     elf, other = both.elf, both.other
     if not elf.has_section_headers:
         findings.count_reason("headers cut off" if other["e_shoff"] else "no section headers")
@@ -72,7 +72,7 @@ def sections(both: Both, findings: Findings) -> None:
 
 
 def segments(both: Both, findings: Findings) -> None:
-    """The program headers."""
+    """Compares the program headers."""
     count = findings.theirs(both.other.num_segments)
     ours = findings.ours(lambda: both.elf.segments)
     if count is None or isinstance(ours, str):
@@ -89,7 +89,7 @@ def segments(both: Both, findings: Findings) -> None:
 
 
 def usdt(both: Both, findings: Findings) -> None:
-    """All notes of all sections, and of those the sites of USDT probes."""
+    """Compares all notes of all sections, and the sites of USDT probes among them."""
     elf, other = both.elf, both.other
     theirs: dict[tuple[object, ...], None] = {}
     base = elf.section(".stapsdt.base")
@@ -139,7 +139,7 @@ def _sites(rows: list[_Note], base: int | None) -> Iterator[tuple[object, ...]]:
 
 
 def symbols(both: Both, findings: Findings) -> None:
-    """The functions of both symbol tables, with their versions, and some of the variables."""
+    """Compares the functions of both symbol tables, with their versions, and some of the variables."""
     elf = both.elf
     for kind in (SHT_DYNSYM, SHT_SYMTAB):
         index = next((i for i, section in enumerate(elf.sections) if section.type == kind), None)

@@ -53,7 +53,7 @@ def _home(top: Any) -> bytes:
 
 
 def _compare(findings: Findings, what: str, ours: list[list[_Row]] | str, theirs: list[list[_Row]]) -> None:
-    """Row by row; of a program that differs the first row that does."""
+    """Compares row by row; of a program that differs the first row that does."""
     if isinstance(ours, str):
         findings.same(what, ours, f"{sum(map(len, theirs))} rows")
         return

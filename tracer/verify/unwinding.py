@@ -65,7 +65,7 @@ def _section(findings: Findings, find_frame: _FindFrame, info: Any) -> None:
 
 
 def _reason(entry: Any, ranges: list[tuple[int, int]]) -> str:
-    """Why an entry may differ; "none" for no known reason."""
+    """Says why an entry may differ; "none" for no known reason."""
     start, end = entry["initial_location"], entry["initial_location"] + entry["address_range"]
     if sum(first < end and start < last for first, last in ranges) > 1:
         return "one place"

@@ -66,7 +66,7 @@ def _parts() -> dict[str, Compare]:
 
 
 def compared(path: str, name: str, compare: Compare, limit_s: float) -> Part:
-    """One part of a file, compared in this very process."""
+    """Compares one part of a file, in this very process."""
     from tracer.verify.files import Both
 
     findings = Findings(name, time.monotonic() + limit_s)
@@ -101,7 +101,7 @@ def _by_child(path: str, name: str, compare: Compare, limit_s: float) -> Part:
 
 
 def _answer(reading: int, until: float) -> bytes:
-    """All that a child writes until a moment."""
+    """Reads all that a child writes until a moment."""
     answer = b""
     while (remaining_s := until - time.monotonic()) > 0 and len(answer) < _MOST_ANSWERED:
         if select.select([reading], [], [], remaining_s)[0]:

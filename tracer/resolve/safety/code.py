@@ -129,7 +129,7 @@ class Code:
         return self._decoded[key]
 
     def starts(self, of: Range) -> tuple[int, ...]:
-        """Where the instructions of a function begin."""
+        """The addresses at which the instructions of a function begin."""
         return self._judged(of)[0]
 
     def astray(self, of: Range) -> int | None:

@@ -22,7 +22,7 @@ _PREFIXES = ("notrack ", "bnd ", "repz ", "rep ", "repne ")
 
 
 class Instruction(NamedTuple):
-    """One instruction; `mnemonic` without prefixes, `operands` in the assembler's (Intel's, on x86-64) syntax."""
+    """An instruction; `mnemonic` without prefixes, `operands` in the assembler's (Intel's, on x86-64) syntax."""
 
     address: int
     size: int

@@ -22,7 +22,7 @@ _PLUGINS = (("python", "/_greenlet.", "greenlet"), ("perl", "/Coro/State/State.s
 
 
 def switching_plugin(path: str, processes: Sequence[Picture]) -> str | None:
-    """Why the stacks of a program may be switched: what a process (of these, or any) that maps the file has loaded.
+    """Names the plugin that a process (of these, or any) which maps the file has loaded, and that switches its stacks.
     Only files of Python and Perl are looked for: reading what all processes have mapped takes time.
     """
     plugins = [plugin for plugin in _PLUGINS if plugin[0] in os.path.basename(path)]

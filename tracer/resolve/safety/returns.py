@@ -1,4 +1,4 @@
-"""How to probe a function's return: by a return probe, or by a probe on each of its `ret` instructions.
+"""Plans how a function's return is probed: by a return probe, or by a probe on each of its `ret` instructions.
 
 Where nothing can unwind through the function (see `unwind.py`) a return probe is right and fast. Elsewhere an ordinary
 probe on every `ret` sees the same, for it touches no stack: at the `ret` the return value is in its register, and the
@@ -221,7 +221,7 @@ def _behind_tail_calls(
 def _no_callee(
     code: Code, unwinding: Unwinding, function: Function, target: int, callee: Function | None
 ) -> str | None:
-    """Why the function that a tail call leads to cannot be followed, or None."""
+    """Says why the function that a tail call leads to cannot be followed; None where it can."""
     if callee is None:
         return "which leads to another file" if in_plt(code.elf, target) else "where no function is known to begin"
     if callee.ifunc:

@@ -1,4 +1,4 @@
-"""Where a Go function really begins: behind the check of its stack.
+"""A Go function really begins behind the check of its stack: this module finds that address.
 
 Most functions of Go compare the stack pointer with the end of the goroutine's stack first of all. Where there is no
 limit they call `runtime.morestack`, which moves the stack to a larger place, and jump back to their first instruction:

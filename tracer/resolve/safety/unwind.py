@@ -159,7 +159,7 @@ class Unwinding:
 
     @cached_property
     def switched(self) -> str | None:
-        """Why its functions may wait while others run on the same thread."""
+        """Says why functions of the file may wait while others run on the same thread; None where they do not."""
         name = None if self.c_library else self._switch
         return self._switching() if name is None else f"it may switch stacks while it runs (the file uses {name})"
 
@@ -196,7 +196,7 @@ class Unwinding:
 
     @cached_property
     def of_file(self) -> str | None:
-        """Why any function of the file may be unwound through, or None."""
+        """Says why any function of the file may be unwound through; None where nothing does that."""
         if self.go:
             return "Go moves stacks and finds return addresses by their value"
         if self.switched is not None:
@@ -234,7 +234,7 @@ class Unwinding:
         return not self._elf.needed and self._code.symbols.static is not None
 
     def through(self, function: Function) -> str | None:
-        """Why this function may be unwound through, or None."""
+        """Says why this function may be unwound through; None where nothing does that."""
         reason = self.of_file
         if reason is not None:
             return reason

@@ -43,7 +43,7 @@ _OF_WHOLE_WORDS = frozenset(("shr", "shra", "eq", "ge", "gt", "le", "lt", "ne"))
 
 
 class Refused(Exception):
-    """Why a value has no place. What else is `known` of it are its other pieces."""
+    """A value has no place, for a `reason`; `pieces` are those of its parts that have one."""
 
     def __init__(self, reason: str, pieces: tuple[Piece, ...] = ()) -> None:
         super().__init__(reason)

@@ -76,7 +76,7 @@ class Variables:
 
 
 class _Places:
-    """One function of a file."""
+    """The variables of one function of a file, and their places."""
 
     def __init__(self, code: Code, tables: Tables, entries: Entries, function: Entry, key: str) -> None:
         self.elf, self.entries, self.function, self.key = code.elf, entries, function, key
@@ -113,7 +113,7 @@ class _Places:
         return tuple(locals_)
 
     def _named(self, variable: Found) -> Local:
-        """All of a variable but its place."""
+        """Returns the variable without its place."""
         entry = variable.entry
         return Local(
             name_of(entry), types.spelling(attribute(entry, dw.TYPE)), parameter=entry.tag == dw.PARAMETER,

@@ -1,4 +1,4 @@
-"""What names mean where a line of a function's text has been reached: which variables are declared by then, and which
+"""Tells what names mean where a line of a function's text has been reached: which variables are declared, and which
 blocks of the text reach around the line though their code does not hold the address.
 
 Debug information tells scopes by addresses. An optimised function's code is moved out of them, and a name would then
@@ -213,7 +213,7 @@ class Text:
 
     @cached_property
     def inlined(self) -> list[Entry]:
-        """What was inlined into the function."""
+        """The copies that were inlined into the function."""
         unit = self.function.unit
         walked = unit.walk(start=self.function.at)
         return [unit.entry(place) for place, _, abbreviation in walked if abbreviation.tag == dw.INLINED]
