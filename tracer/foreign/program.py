@@ -213,7 +213,7 @@ def _conversion(type: model.Type) -> str:
 
 
 def _where(definition: model.Definition) -> str:
-    """The expression of the place that was hit; of a return the function, since its place depends on how it is probed."""
+    """The expression of the place that was hit: of a return the function, for how it is probed decides its place."""
     return "func" if definition.returns else 'reg("ip")'
 
 
