@@ -69,7 +69,7 @@ _NOTHING = "there is no debug information of it"
 class Finder(Protocol):
     """Finds variables at places of one file: `resolve.variables.places.Variables`."""
 
-    def at(self, site: FileSite) -> tuple[Local, ...] | None:
+    def locals_at(self, site: FileSite) -> tuple[Local, ...] | None:
         """Returns the variables in scope at a site; None where nothing tells of its function."""
 
     def readable(self, site: FileSite, name: str) -> Lines | None:
@@ -239,7 +239,7 @@ class _File:
         """The variables in scope at a site, or why they are not known."""
         about = f"{site.address} {site.line} {site.copy}"
         try:
-            variables = self._answer("variables", about, lambda entries: self._found_by(finder, entries).at(site))
+            variables = self._answer("variables", about, lambda entries: self._found_by(finder, entries).locals_at(site))
         except TracerError as error:
             return error.message
         return self._missing() if variables is None else variables
