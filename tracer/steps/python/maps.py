@@ -132,8 +132,8 @@ class PythonMaps:
             line(f"{insert}({key}, {kept.first.format(value=text)})")
         if held:
             with block("else:"):
-                for each in kept.more:
-                    line(each.format(table=table, key=key, held=held, value=text))
+                for statement in kept.more:
+                    line(statement.format(table=table, key=key, held=held, value=text))
 
     def sample(self, name: str, key: str, when: Value, value: Value) -> None:
         """One more value for a series."""
@@ -155,9 +155,9 @@ class PythonMaps:
         buckets = buckets_of(decl)
         assert buckets is not None
         parameters = buckets.of(decl)
-        found = buckets.text(text, *parameters)
+        text_of_bucket = buckets.text(text, *parameters)
         arguments = ", ".join((text, *map(str, parameters)))
-        return found or f"{self.writer.bind(buckets.number, buckets.function)}({arguments})"
+        return text_of_bucket or f"{self.writer.bind(buckets.number, buckets.function)}({arguments})"
 
     def _empty(self, decl: MapDecl) -> str:
         empty = empty_value(decl.value) if decl.kind == "scalar" else 0
