@@ -124,7 +124,7 @@ def _missed(program: Program) -> str:
         clause.kind.at_hits
         for clause in program.clauses
         for part in (clause.predicate, *clause.body)
-        if part is not None and any(isinstance(each, Within) for each in walk(part))
+        if part is not None and any(isinstance(node, Within) for node in walk(part))
     }
     alone = " (which ends only the statement in BEGIN, END and intervals)" if False in indexed else ""
     return f", or an index was outside its array{alone}" if indexed else ""

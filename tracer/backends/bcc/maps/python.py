@@ -79,7 +79,7 @@ class PythonFrames:
 
     def look(self) -> None:
         """Tells the programs of processes that run Python since the last call."""
-        for pid, loaded in self.interpreters.found():
+        for pid, loaded in self.interpreters.newly_mapped():
             space = _space(pid)
             if space is not None:
                 bpf.map_update(self._images, space, self._packed(loaded))
