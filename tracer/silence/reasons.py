@@ -277,7 +277,8 @@ def _kind_of_code(
             )
     for symbol in binary.symbols.functions:
         if symbol.ifunc and symbol.address == site.address:
-            return f"it is the resolver of {symbol.name}, an indirect function (ifunc): that runs when the file is loaded"
+            what = f"it is the resolver of {symbol.name}, an indirect function (ifunc)"
+            return f"{what}: that runs when the file is loaded"
     if not _is_entry(site) or any(other.copy for other in every):
         return None
     if copies := _copies(binary.symbols, site.address):
