@@ -1,4 +1,6 @@
-"""What traced processes had mapped, told after their end, from the kernel's records (`kernel.mapping_records`)."""
+"""The files that traced processes had mapped, told after their end from the kernel's records
+(`kernel.mapping_records`).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _MOST = 4096
 
 
 class History:
-    """Some processes, each since its last exec. It is `complete` where no record was lost."""
+    """The mappings of some processes, each since its last exec. It is `complete` where no record was lost."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self.complete = True

@@ -364,7 +364,9 @@ class Silence:
 
     @cached_property
     def _at_end(self) -> Reasons:
-        """One for all attach points: what processes tell is looked up once, and is the same for each."""
+        """The reasons at the end, one object for all attach points: what processes tell is looked up once, and is the
+        same for each.
+        """
         return self._explain()
 
     def _explain(self) -> Reasons:
@@ -382,7 +384,7 @@ class Silence:
     def _notices(
         self, reasons: dict[int, str], seconds: float | None = None
     ) -> Iterator[tuple[NotHit, Collection[int]]]:
-        """Each with the attach points that it is about, by their numbers."""
+        """The notices, each with the attach points that it is about, by their numbers."""
         by_reason: dict[str, list[int]] = {}
         for number, reason in reasons.items():
             by_reason.setdefault(reason, []).append(number)

@@ -1,4 +1,4 @@
-"""What lowering knows at its current place in a clause: which names hold which values.
+"""The state of lowering at its current place in a clause: which names hold which values.
 
 A fetch and a read of a map are shared by all that come after them on every path, and so is what a variable is known to
 hold. Knowledge from inside a branch or a loop is dropped after it.

@@ -249,7 +249,7 @@ def _at_either(expr: typed.Load | typed.Str) -> _Either | None:
 
 
 def _either(address: typed.Expr) -> _Either | None:
-    """One of two addresses, also with a constant added and cast."""
+    """Takes an address apart that is one of two, also with a constant added and cast."""
     match address:
         case typed.Ternary(condition=condition, then=then, otherwise=otherwise):
             return condition, then, otherwise

@@ -131,7 +131,7 @@ def _place(ctx: Context, address: Value) -> tuple[Source | None, int, Value]:
 
 
 def _reading(base: Source | None, address: Value) -> Feature:
-    """What a read at an address asks for."""
+    """The feature that a read at an address needs of a backend."""
     if base is not None:
         return features.LOAD
     pointer, _ = arithmetic.address(address)

@@ -1,4 +1,5 @@
-"""Which loops count their rounds: all loops of a clause together run a limited number at a hit, so that none is long.
+"""Has loops count their rounds where they must: all loops of a clause together run a limited number at a hit, so that
+none is long.
 
 Loops inside each other multiply. Three of a thousand rounds each, which the kernel runs as calls (`bpf_loop`), keep the
 traced program waiting for seconds at every hit (6.18), and a fourth for an hour. A loop over a map ends with the map.

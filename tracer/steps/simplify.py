@@ -32,7 +32,7 @@ _DEEPEST_INLINED = 12  # operations inside each other
 
 
 def simplified(steps: Steps, fixed: set[Name], always: set[Name]) -> Steps:
-    """The same steps without what has no effect. `fixed` are the names that are the same throughout a hit, `always` the
+    """The steps without what has no effect. `fixed` are the names that are the same throughout a hit, `always` the
     fetches that cannot fail.
     """
     body = steps.body

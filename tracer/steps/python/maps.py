@@ -105,7 +105,7 @@ class PythonMaps:
             self.writer.line(f"{self._dict(name)}.pop({key}, None)")
 
     def aggregate(self, name: str, key: str, sample: Value | None) -> None:
-        """One more value for an aggregation."""
+        """Writes the lines that add a value to an aggregation."""
         line, block, decl = self.writer.line, self.writer.block, self.decls[name]
         kept = kept_of(decl)
         if self._by_store(name) or not kept.first:
@@ -136,7 +136,7 @@ class PythonMaps:
                     line(statement.format(table=table, key=key, held=held, value=text))
 
     def sample(self, name: str, key: str, when: Value, value: Value) -> None:
-        """One more value for a series."""
+        """Writes the line that adds a value to a series."""
         bound = self._once("sample", name, lambda: _sampler(self.maps, self.decls[name]))
         self.writer.line(f"{bound}({key}, {self.values.text(value)}, {self.values.text(when)})")
 
