@@ -239,7 +239,9 @@ class _File:
         """The variables in scope at a site, or why they are not known."""
         about = f"{site.address} {site.line} {site.copy}"
         try:
-            variables = self._answer("variables", about, lambda entries: self._found_by(finder, entries).locals_at(site))
+            variables = self._answer(
+                "variables", about, lambda entries: self._found_by(finder, entries).locals_at(site)
+            )
         except TracerError as error:
             return error.message
         return self._missing() if variables is None else variables
