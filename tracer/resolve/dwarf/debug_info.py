@@ -33,7 +33,7 @@ from tracer.lang.types.outside import INSIDE, Lines, Local, Parameter, Piece
 from tracer.resolve import marshalling
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.parameters import parameters_at
-from tracer.resolve.dwarf.calls.results import is_in_two, no_result
+from tracer.resolve.dwarf.calls.results import NOT_SAID, is_in_two, no_result, result_type
 from tracer.resolve.dwarf.functions import (
     attribute,
     function_at,
@@ -128,6 +128,10 @@ class DebugInfo:
 
     def no_result(self, site: FileSite) -> str:
         return self._files[_key(site.identity)].no_result(site, self._unused)
+
+    def result_type(self, site: FileSite) -> Type | str:
+        """The type of what the function that a site is in returns in a register; else why none is known."""
+        return self._files[_key(site.identity)].result_type(site)
 
     def is_in_two(self, site: FileSite) -> bool:
         return self._files[_key(site.identity)].is_in_two(site)
@@ -264,6 +268,13 @@ class _File:
         found: str | None
         found = self._answer("result", about, lambda entries: no_result(entries, about, partial(unused, site.path)))
         return found or ""
+
+    def result_type(self, site: FileSite) -> Type | str:
+        """The type of what the function that a site is in returns in a register; else why none is known."""
+        about = site.address
+        found: Type | str | None
+        found = self._answer("result type", about, lambda entries: result_type(entries, about, self.key))
+        return NOT_SAID if found is None else found
 
     def is_in_two(self, site: FileSite) -> bool:
         """Whether the function that a site is in returns an integer in two registers."""
