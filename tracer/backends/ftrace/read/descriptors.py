@@ -49,9 +49,9 @@ _ANCHOR = -2
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """One event to open: its number, its filter, and whether it is counted or sampled; with so many bytes of the
-    `stack`, or 0. `marked`: its samples end with one more word (see `copies`). `early`: it is enabled
-    before others and disabled after them, as it adds to their samples (see `long_strings`), or sees calls end.
+    """An event to open: its number, its filter, and whether it is counted or sampled; with so many bytes of the
+    `stack`, or 0. `marked`: its samples end with one more word (see `copies`). `early`: it is enabled before others and
+    disabled after them, as it adds to their samples (see `long_strings`), or sees calls end.
     """
 
     id: int
@@ -98,9 +98,9 @@ class Descriptors:
             self.counts = [self._read(number) for number in range(len(self.by_event))]
 
     def _in_turn(self, first: bool) -> list[int]:
-        """All, those first that are early or (False) those that are not."""
-        own = [*zip(self.by_event, self.early or [False] * len(self.by_event), strict=True)]
-        return [fd for turn in (first, not first) for fds, is_early in own if is_early is turn for fd in fds]
+        """All descriptors, those first that are early or (False) those that are not."""
+        events = [*zip(self.by_event, self.early or [False] * len(self.by_event), strict=True)]
+        return [fd for turn in (first, not first) for fds, is_early in events if is_early is turn for fd in fds]
 
     def total(self, number: int) -> tuple[int, int]:
         """Hits and lost samples of one event so far."""
@@ -146,7 +146,7 @@ class Descriptors:
             perf.disable(fd)
         self.before[number] = self._read(number)
         fds += [fd for event, fd in self.anchors if event == number]
-        self.anchors = [each for each in self.anchors if each[0] != number]
+        self.anchors = [anchor for anchor in self.anchors if anchor[0] != number]
         self.watcher.close(fds)
         fds.clear()
 
@@ -214,7 +214,7 @@ class Opener:
     registers: int = 0
 
     def open(self, openings: Sequence[Opening], pids: Sequence[int], scoped: bool = True) -> Descriptors:
-        """All of them, disabled: of some processes, or (without any) of all. Not `scoped`, those of some are
+        """Opens all of them, disabled: of some processes, or (without any) of all. Not `scoped`, those of some are
         machine-wide nevertheless.
 
         Raises `TracerError`; `NeedsSamples` where a counter would count others too.
@@ -251,11 +251,11 @@ class Opener:
         """
         flags = perf.DISABLED | perf.ENABLE_ON_EXEC  # by the second no breakpoints are put into that process
         calls = [
-            perf.event_call(perf.Attributes(perf.TYPE_TRACEPOINT, each.id, flags=flags), self.watcher.pid, -1)
-            for each in openings[:_KEPT]
+            perf.event_call(perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, flags=flags), self.watcher.pid, -1)
+            for opening in openings[:_KEPT]
         ]
-        found = self.watcher.open(calls, passing=list(errno.errorcode), last=True)
-        return {number: fd for number, fd in enumerate(found) if fd >= 0}
+        opened = self.watcher.open(calls, passing=list(errno.errorcode), last=True)
+        return {number: fd for number, fd in enumerate(opened) if fd >= 0}
 
     def _open_wide(self, openings: Sequence[Opening]) -> Descriptors:
         return self._open_all(openings, [(-1, 0)], scoped=False)
@@ -282,13 +282,13 @@ class Opener:
         try:
             wanted = self._calls(openings, targets, scoped)
             # A thread may have ended meanwhile.
-            found = self.watcher.open([call for *_, call in wanted], passing=[errno.ESRCH] if scoped else [])
-            for (number, cpu, _), fd in zip(wanted, found, strict=False):
+            answers = self.watcher.open([call for *_, call in wanted], passing=[errno.ESRCH] if scoped else [])
+            for (number, cpu, _), fd in zip(wanted, answers, strict=False):
                 if fd >= 0 and cpu == _ANCHOR:
                     opened.anchors.append((number, fd))
                 elif fd >= 0:
                     opened.by_event[number].append(fd)
-            for (number, cpu, _), fd in zip(wanted, found, strict=False):
+            for (number, cpu, _), fd in zip(wanted, answers, strict=False):
                 if fd >= 0 and cpu != _ANCHOR:
                     self._lead(opened, number, openings[number], fd, cpu)
                 elif fd < 0 and (fd != -errno.ESRCH or not scoped):
