@@ -15,7 +15,9 @@ from tracer.errors import Diagnostic, Fault, Span, TracerError
 if TYPE_CHECKING:
     from tracer.kinds.site import FileSite, Site
 
-AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe", "call", "tracepoint"]
+AttachKind = Literal[
+    "begin", "end", "interval", "usdt", "uprobe", "uretprobe", "call", "tracepoint", "profile", "software", "hardware"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,7 @@ class ProbeKind:
     source_lines: bool = False
     sites: Callable[[AttachPoint, SearchedFile], list[FileSite]] | None = None
     pattern: Callable[[list[str]], tuple[str, str, bool]] | None = None
-    units: tuple[str, ...] = ()
+    units: Callable[[], tuple[str, ...]] | None = None
     alone: Callable[[AttachPoint], Site] | None = None
     machine: Callable[[AttachPoint, Machine], list[Site]] | None = None
     places: tuple[str, ...] = ()

@@ -34,18 +34,19 @@ class Reader:
     """Empties rings and decodes. `decoders` are by event number; with `pids` samples of others are dropped, but with
     `follow` not those of their descendants. Where these are followed, or there are several processes, forks are in the
     rings too. Where there is a `copier`, it empties the rings. `copies`: those that can grow. `long_strings` has what
-    events beside others tell.
+    events beside others tell. `identities`: the numbers of the events of descriptors that are no trace events.
     """
 
     def __init__(
         self, rings: Sequence[perf.Ring], decoders: Mapping[int, Decoder], shape: Shape, pids: Sequence[int] = (),
         follow: bool = False, copier: Copier | None = None, copies: Copies | None = None,
-        long_strings: LongStrings | None = None,
-    ) -> None:
+        long_strings: LongStrings | None = None, identities: Mapping[int, int] | None = None,
+    ) -> None:  # fmt: skip
         self._rings = rings
         self._copier = copier
         self._copies = copies
         self._long_strings = long_strings
+        self._identities = identities or {}
         self._decoders = decoders
         self._shape = shape
         self.pids = pids
@@ -66,7 +67,9 @@ class Reader:
         self.delivered = 0
         """Samples handed on."""
         self.kept: Counter[int] = Counter()
-        """Those of the process, or the family, by the number of their event; only where samples of others come too."""
+        """Those of the process, or the family, by the number of their event; only where samples of others come too, or
+        what perf counts is not its samples.
+        """
 
     def know(self, decoders: Mapping[int, Decoder]) -> None:
         """Decodes samples of further events too."""
@@ -185,6 +188,7 @@ class Reader:
         if self.pids and self._family is None:
             (pid,) = self.pids
             out[begin:] = [sample for sample in out[begin:] if sample[PID] == pid]
+        if (self.pids or self._shape.identified) and self._family is None:
             self.kept.update(map(itemgetter(self._shape.event), out[begin:]))
 
     def _decode_runs(self, data: Bytes, out: list[Sample]) -> None:
@@ -200,7 +204,7 @@ class Reader:
                 self._other(kind, data, position, out)
                 position += size
                 continue
-            event = number(data, position + number_at)[0]
+            event = number(data, position + number_at)[0] or self._identified(data, position)
             decoder = decoders[event]
             if decoder.decode is not None:
                 if copies is None:
@@ -242,10 +246,14 @@ class Reader:
                 self._other(kind, data, position, out)
             else:
                 raw = position + chain_at + 8 + 8 * count(data, position + chain_at)[0] + 4
-                decode = self._decoders[number(data, raw)[0]].decode
+                decode = self._decoders[number(data, raw)[0] or self._identified(data, position)].decode
                 assert decode is not None, "with call chains every event has a decode function"
                 out.append(decode(data, position))
             position += size
+
+    def _identified(self, data: Bytes, position: int) -> int:
+        """The number of an event whose record has none."""
+        return self._identities[_IDENTITY(data, position + _IDENTITY_AT)[0]]
 
     def _struct(self, decoder: Decoder, size: int) -> struct.Struct:
         """The whole record, its padding included."""
@@ -265,6 +273,9 @@ class Reader:
             self.read -= 1
             out.append(_BIRTH.unpack_from(data, position))
 
+
+_IDENTITY, _IDENTITY_AT = struct.Struct("=Q").unpack_from, 24
+"""The number of the descriptor in a sample that has it, behind the time."""
 
 _BIRTH = struct.Struct("=IHHII8xQ")
 """A fork as a sample that has the parent in the place of the thread: header, pid, ppid, two threads, time."""
