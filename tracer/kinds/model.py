@@ -106,23 +106,23 @@ class Part(NamedTuple):
 
 
 class SiteLimit(NamedTuple):
-    """The number of sites that a program may have: what is `left` of the `limit`."""
+    """The number of sites that a program may have: what is `remaining` of the `limit`."""
 
     limit: int
-    left: int
+    remaining: int
 
     def less(self, taken: int) -> SiteLimit:
-        """The limit that is left after that many more sites."""
-        return SiteLimit(self.limit, self.left - taken)
+        """The limit that remains after that many more sites."""
+        return SiteLimit(self.limit, self.remaining - taken)
 
     def check(self, wanted: int, what: str) -> None:
         """Raises `TracerError` where so many sites do not fit; `what` says what wants them."""
-        if wanted <= self.left:
+        if wanted <= self.remaining:
             return
-        left = "" if self.left == self.limit else f" less {self.limit - self.left} others"
+        others = "" if self.remaining == self.limit else f" less {self.limit - self.remaining} others"
         raise TracerError(
-            f"{what}, more than max_probes ({self.limit}){left}",
-            f"narrow the pattern, or lift the limit: --max-probes {self.limit - self.left + wanted}",
+            f"{what}, more than max_probes ({self.limit}){others}",
+            f"narrow the pattern, or lift the limit: --max-probes {self.limit - self.remaining + wanted}",
         )
 
 

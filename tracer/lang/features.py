@@ -64,5 +64,5 @@ KEYS_OF_CLEARED = Feature("len, has_key, delete or for in a probe where probes c
 SERIES_KEYS = Feature("len, has_key or delete of a tseries() map in a probe")
 SHARED_AGGREGATION = Feature("reading in a probe an aggregation that BEGIN or an interval fills")
 
-FEATURES: Final = tuple(each for each in tuple(globals().values()) if isinstance(each, Feature))
+FEATURES: Final = tuple(feature for feature in tuple(globals().values()) if isinstance(feature, Feature))
 """All, in the order in which they are shown."""

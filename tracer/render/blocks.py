@@ -98,7 +98,7 @@ def _items(type: ArrayType, of: Of, whole: bytes, join: bytes) -> Show:
     size = memory_size(type.item)
     read, show = reader(type.item), of(shown(type.item))
     places = [size * index for index in range(type.count)]
-    return lambda value: whole % join.join([show(read(value[at : at + size])) for at in places])
+    return lambda value: whole % join.join([show(read(value[start : start + size])) for start in places])
 
 
 def shown(type: Type) -> Type:

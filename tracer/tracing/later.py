@@ -115,7 +115,7 @@ class LaterFiles:
             for record in self._records.take():
                 if isinstance(record, Mapped):
                     if not self._pids or self._follow or record.pid in self._pids:
-                        self._note(record.pid, record.mapping, record.at)
+                        self._note(record.pid, record.mapping, record.at_ns)
                 elif hasattr(record, "count") and record.count:
                     self._tell(Warned(_LOST))
         work = self._work
@@ -228,7 +228,7 @@ class LaterFiles:
             self._tell(FileLeftOut(f"left out: {what}: {reason}"))
             self._told.append(come.file)
             return
-        self._plan = replace(self._plan, found=plan.found)
+        self._plan = replace(self._plan, sites_so_far=plan.sites_so_far)
         self._told.append(come.file)
         seconds = (time.monotonic_ns() - come.at) / 1e9
         probes = probe_count(plan, self._session.left_out) - len(plan.user)

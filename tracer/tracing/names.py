@@ -240,9 +240,9 @@ class Names:
 
             for record in self._records.take():
                 if isinstance(record, Mapped):
-                    processes.mapped(record.pid, record.mapping, record.at)
+                    processes.mapped(record.pid, record.mapping, record.at_ns)
                 elif isinstance(record, Executed):
-                    processes.executed(record.pid, record.at)
+                    processes.executed(record.pid, record.at_ns)
                 elif isinstance(record, Forked):
                     processes.forked(record.pid, record.parent)
                 elif isinstance(record, Missed):

@@ -152,7 +152,7 @@ class Trace:
             from tracer.tracing.lookout import Lookout
 
             self._lookout = Lookout(plan, self._target, request, self._session, self._results, self._tell, stack)
-        if plan.found is not None:
+        if plan.sites_so_far is not None:
             from tracer.tracing.later import later_files
 
             self._later = later_files(
@@ -323,8 +323,8 @@ class Trace:
         self._return_leases()
         if self._lookout is not None:
             self._lookout.tell_older(outcome.hits != 0)
-        if self._session.left is not None:
-            self._tell(NotUndone(self._session.left))
+        if self._session.not_undone is not None:
+            self._tell(NotUndone(self._session.not_undone))
         if self._copies is not None:
             self._copies.close()
         self._tell(*map(Missed, (*self._session.missed, *(self._copies.closing() if self._copies is not None else ()))))

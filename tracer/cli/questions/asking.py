@@ -153,11 +153,11 @@ def run(
 
 def _with_remedy(error: ProgramError, instead: Mapping[str, str]) -> ProgramError:
     """The error, with more remedies; what a program has twice of the user's words is told once."""
-    found: dict[tuple[str, str], Diagnostic] = {}
-    for each in error.diagnostics:
-        more = next((remedy for words, remedy in instead.items() if words in each.message), None)
-        hint = "; ".join(filter(None, (each.hint, more)))
-        word = error.source.text[each.span.start : each.span.end] or each.message
-        found.setdefault((word, each.severity), replace(each, hint=hint or None))
-    return ProgramError(error.source, found.values(), error.detail, error.exit_code)
+    diagnostics: dict[tuple[str, str], Diagnostic] = {}
+    for diagnostic in error.diagnostics:
+        more = next((remedy for words, remedy in instead.items() if words in diagnostic.message), None)
+        hint = "; ".join(filter(None, (diagnostic.hint, more)))
+        word = error.source.text[diagnostic.span.start : diagnostic.span.end] or diagnostic.message
+        diagnostics.setdefault((word, diagnostic.severity), replace(diagnostic, hint=hint or None))
+    return ProgramError(error.source, diagnostics.values(), error.detail, error.exit_code)
 

@@ -41,15 +41,15 @@ def trace(prepared: Prepared, printing: Printing) -> int:
         def results(names: Names | None, effects: Effects) -> Consumer:
             if printing.stacks is None and not printing.also:
                 renderer = renderer_of(printing.format)(program, names, outs[0], request.quiet, effects)
-                found = printing.set(renderer)
+                consumer = printing.set(renderer)
             else:
                 from tracer.cli.tracing.several import consumer_of
 
-                found = consumer_of(printing, outs, program, names, request.quiet, effects, controls, stack)
+                consumer = consumer_of(printing, outs, program, names, request.quiet, effects, controls, stack)
             gc.freeze()  # what is there now stays
             gc.set_threshold(*_COLLECTIONS)
             gc.enable()
-            return found
+            return consumer
 
         stack.enter_context(Signals(controls, last=True))
         whole = Trace(prepared, controls, talk, words, results)

@@ -63,8 +63,8 @@ def _parameters(call: Call) -> tuple[int, ...] | None:
         what = f"the number of intervals of tseries() must be from 1 to {MOST_INTERVALS}, not {count}"
         call.error(what, call.spans[2])
     elif name not in _NAMES[1:] and len(call.args) > 3:
-        known = f"""one of {", ".join(f'"{each}"' for each in _NAMES[1:])}"""
-        call.error(f"the last argument of tseries() must be {known}", call.spans[3], "leave it out for the last value")
+        choice = f"""one of {", ".join(f'"{word}"' for word in _NAMES[1:])}"""
+        call.error(f"the last argument of tseries() must be {choice}", call.spans[3], "leave it out for the last value")
     else:
         return interval, count, _NAMES.index(name)
     return None

@@ -93,7 +93,7 @@ class EnumType(IntType):
 
     def word(self, value: int) -> str | None:
         """The name of a value."""
-        return next((name for name, each in self.members if each == value), None)
+        return next((name for name, number in self.members if number == value), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class SyscallType(EnumType):
 
     def word(self, value: int) -> str:
         """The name, or what bpftrace says of a number that has none."""
-        return next((name for name, each in self.members if each == value), "Unknown syscall")
+        return next((name for name, number in self.members if number == value), "Unknown syscall")
 
 
 @dataclass(frozen=True, slots=True)

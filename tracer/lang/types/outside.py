@@ -91,7 +91,7 @@ class Outside(Protocol):
         files. Where it has several meanings, which they are.
         """
 
-    def at(self, place: tuple[str, int]) -> Type | None:
+    def type_at(self, place: tuple[str, int]) -> Type | None:
         """The type at a place of a file (`NamedType.place`)."""
 
     def constant(self, name: str, sites: tuple[FileSite, ...]) -> int | str | None:

@@ -19,8 +19,8 @@ def escaped(text: bytes) -> bytes:
 
 def escaped_in_json(text: bytes) -> bytes:
     """The same of lines of JSON, whose writer leaves only DEL and U+0080 to U+009F as they are."""
-    return _STEERING.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), text)
+    return _STEERING.sub(lambda match: b"\\u%04x" % ord(match[0].decode()), text)
 
 
-def _bytes(found: re.Match[bytes]) -> bytes:
-    return b"".join([b"\\x%02x" % byte for byte in found[0]])
+def _bytes(match: re.Match[bytes]) -> bytes:
+    return b"".join([b"\\x%02x" % byte for byte in match[0]])

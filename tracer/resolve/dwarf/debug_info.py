@@ -104,7 +104,7 @@ class DebugInfo:
         found: Type | str | None = self._meaning(name, sites, _File.type)
         return found
 
-    def at(self, place: tuple[str, int]) -> Type | None:
+    def type_at(self, place: tuple[str, int]) -> Type | None:
         return self._files[place[0]].at(place[1])
 
     def constant(self, name: str, sites: tuple[FileSite, ...] = ()) -> int | str | None:
@@ -181,7 +181,7 @@ class _File:
             if not entries.split.missing:  # what is missing may be there the next time
                 self._known[question, about] = known
                 self._new = True
-        return marshalling.made(known, _CLASSES)
+        return marshalling.rebuilt(known, _CLASSES)
 
     @cached_property
     def _entries(self) -> Entries | None:

@@ -17,13 +17,13 @@ def merged(
     that is about to begin has none yet, and then it is known from the outermost.
     """
     groups, whole = _groups(words)
-    places = [at for at, address in enumerate(native) if evaluates(address)]
+    places = [position for position, address in enumerate(native) if evaluates(address)]
     early = len(places) - len(groups) if whole else 0
     places = places[max(early, 0) :]
     stack: list[int] = []
     taken = 0
-    for at, address in enumerate(native):
-        if taken < len(places) and at == places[taken] and taken < len(groups):
+    for position, address in enumerate(native):
+        if taken < len(places) and position == places[taken] and taken < len(groups):
             stack += groups[taken] or [address]
             taken += 1
         else:

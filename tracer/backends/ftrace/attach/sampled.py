@@ -30,7 +30,7 @@ class _Samples:
     def group(self, site: Site) -> Hashable:
         return site.spot
 
-    def own(self, site: Site) -> tuple[str, str] | None:
+    def kernel_event(self, site: Site) -> tuple[str, str] | None:
         return None
 
     def sampled(self, site: Site) -> tuple[Sampled, int]:
