@@ -111,7 +111,7 @@ def _sampling(name: Literal["profile", "software", "hardware"], short: str, form
         return sampled.names(name)
 
     kind = ProbeKind(
-        name, (name, short), form, build, ClauseKind(name, at_hits=True), where,
+        name, (name, short), form, build, ClauseKind(name, at_hits=True), where, frozenset(("stack",)),
         units=(lambda: UNITS) if name == "profile" else names,
         alone=site, places=(name,), told=("events", "probe"),
     )  # fmt: skip

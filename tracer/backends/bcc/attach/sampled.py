@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 class _Interrupted:
-    """The context of a program there: the registers of what was interrupted. See `codegen.function.Context`."""
+    """The context of a program there: the registers of what was interrupted, be it the kernel. See `codegen.function.Context`."""
 
     struct = "pt_regs"
     result = 0
+    stopped = True
 
     def argument(self, function: CFunction, index: int, name: Name) -> c.C:
         raise AssertionError("a sample has no arguments")

@@ -52,6 +52,10 @@ class Reader:
         self.pids = pids
         self._follow = follow
         self._family = {*pids} if pids and (follow or len(pids) > 1) else None
+        self._near = {*pids}
+        """Those of the family, and perhaps others: whose stacks are worth walking."""
+        self._forks: list[tuple[int, int]] = []
+        self._unsettled = False
         self._returned: list[Sample] = []
         self._rounds: deque[perf.Round] = deque()
         self._backlog = 0
@@ -135,10 +139,12 @@ class Reader:
         samples = self._carry
         if self._rounds:
             oldest = self._rounds.popleft()
-            for block in oldest.blocks:
+            # Forks are in the last rings, which are emptied last: they come first, so that they are known.
+            for block in oldest.blocks[::-1]:
                 self._backlog -= len(block)
                 # A copy of all stacks would take longer than to walk them.
                 self._decode(block if self._shape.registers else bytes(block), samples)
+            self._forks.clear()
             if self._copier is not None:
                 self._copier.free(oldest)
             horizon = self._horizon
@@ -197,6 +203,7 @@ class Reader:
         number_at = struct.calcsize(self._shape.prefix) + 4
         event_index = self._shape.event
         decoders, view, copies = self._decoders, memoryview(data), self._copies
+        pid, walks = struct.Struct("=I").unpack_from, bool(self.pids and self._shape.registers)
         position, end, singly, looked = 0, len(data), 0, 0
         while position < end:
             kind, _, size = header(data, position)
@@ -207,7 +214,9 @@ class Reader:
             event = number(data, position + number_at)[0] or self._identified(data, position)
             decoder = decoders[event]
             if decoder.decode is not None:
-                if copies is None:
+                if walks and not self._is_near(pid(data, position + 8)[0]):
+                    self.read += 1
+                elif copies is None:
                     out.append(decoder.decode(data, position))
                 elif not copies.is_double(event, data, position):
                     out.append(decoder.decode(data, position))
@@ -251,6 +260,14 @@ class Reader:
                 out.append(decode(data, position))
             position += size
 
+    def _is_near(self, pid: int) -> bool:
+        """Whether a process may be one of those that are traced."""
+        while self._unsettled:
+            born = {child for parent, child in self._forks if parent in self._near} - self._near
+            self._near |= born
+            self._unsettled = bool(born)
+        return pid in self._near
+
     def _identified(self, data: Bytes, position: int) -> int:
         """The number of an event whose record has none."""
         return self._identities[_IDENTITY(data, position + _IDENTITY_AT)[0]]
@@ -271,7 +288,10 @@ class Reader:
                 out.append(self._long_strings.lost(data, position + 24, self.pids[0] if self.pids else 0))
         elif kind == perf.RECORD_FORK:
             self.read -= 1
-            out.append(_BIRTH.unpack_from(data, position))
+            birth = _BIRTH.unpack_from(data, position)
+            self._forks.append((birth[TID], birth[PID]))
+            self._unsettled = self._follow
+            out.append(birth)
 
 
 _IDENTITY, _IDENTITY_AT = struct.Struct("=Q").unpack_from, 24
