@@ -26,7 +26,7 @@ _E = TypeVar("_E", bound=UprobeEvent)
 
 
 class Definitions:
-    """One group of events. `close` removes them; where it cannot, the watcher goes on trying.
+    """The definitions of one group of events. `close` removes them; where it cannot, the watcher goes on trying.
 
     `watcher` is what opens and closes descriptors of the events.
     """
@@ -146,7 +146,8 @@ class Definitions:
                 self._define_batch(event, first)
 
     def _define_batch(self, event: UprobeEvent, first: int) -> None:
-        """Some places by one write; where the kernel refuses one of them, the rest one by one, to learn which."""
+        """Defines some places by one write; where the kernel refuses one of them, the rest one by one, to learn which.
+        """
         places = event.places[first : first + _BATCH]
         lines = [line for place in places if (line := self._line(event, place)) is not None]
         files = {(place.file.path, place.file.identity) for place in places}

@@ -33,7 +33,7 @@ from tracer.lang.types.outside import INSIDE, Lines, Local, Parameter, Piece
 from tracer.resolve import marshalling
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.parameters import parameters_at
-from tracer.resolve.dwarf.calls.results import is_in_two, no_result
+from tracer.resolve.dwarf.calls.results import NOT_SAID, is_in_two, no_result, result_type
 from tracer.resolve.dwarf.functions import (
     attribute,
     function_at,
@@ -69,7 +69,7 @@ _NOTHING = "there is no debug information of it"
 class Finder(Protocol):
     """Finds variables at places of one file: `resolve.variables.places.Variables`."""
 
-    def at(self, site: FileSite) -> tuple[Local, ...] | None:
+    def locals_at(self, site: FileSite) -> tuple[Local, ...] | None:
         """Returns the variables in scope at a site; None where nothing tells of its function."""
 
     def readable(self, site: FileSite, name: str) -> Lines | None:
@@ -134,6 +134,10 @@ class DebugInfo:
 
     def no_result(self, site: FileSite) -> str:
         return self._files[_key(site.identity)].no_result(site, self._unused)
+
+    def result_type(self, site: FileSite) -> Type | str:
+        """The type of what the function that a site is in returns in a register; else why none is known."""
+        return self._files[_key(site.identity)].result_type(site)
 
     def is_in_two(self, site: FileSite) -> bool:
         return self._files[_key(site.identity)].is_in_two(site)
@@ -239,7 +243,9 @@ class _File:
         """The variables in scope at a site, or why they are not known."""
         about = f"{site.address} {site.line} {site.copy}"
         try:
-            variables = self._answer("variables", about, lambda entries: self._found_by(finder, entries).at(site))
+            variables = self._answer(
+                "variables", about, lambda entries: self._found_by(finder, entries).locals_at(site)
+            )
         except TracerError as error:
             return error.message
         return self._missing() if variables is None else variables
@@ -260,6 +266,13 @@ class _File:
         about = site.address
         callers = partial(unused, site.path)
         return self._answer("result", about, lambda entries: no_result(entries, about, callers)) or ""
+
+    def result_type(self, site: FileSite) -> Type | str:
+        """The type of what the function that a site is in returns in a register; else why none is known."""
+        about = site.address
+        found: Type | str | None
+        found = self._answer("result type", about, lambda entries: result_type(entries, about, self.key))
+        return NOT_SAID if found is None else found
 
     def is_in_two(self, site: FileSite) -> bool:
         """Whether the function that a site is in returns an integer in two registers."""

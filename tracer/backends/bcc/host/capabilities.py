@@ -1,4 +1,6 @@
-"""What BPF allows on this host, for `check` and `tracer info`: by trying, in milliseconds, without loading libbcc."""
+"""Finds what BPF allows on this host, for `check` and `tracer info`, by trying: in milliseconds, without loading
+libbcc.
+"""
 
 from __future__ import annotations
 

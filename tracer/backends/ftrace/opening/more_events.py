@@ -91,7 +91,7 @@ class MoreEvents:
             raise TracerError(_OTHER_SAMPLES) from None
 
     def _openings(self, copied: int) -> list[Opening]:
-        """How each is opened, with so many bytes of a stack."""
+        """The openings of the events, with so many bytes of a stack."""
         return [
             Opening(
                 self._definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),

@@ -285,7 +285,7 @@ class Attachment:
         return max(self.reader.lost - beside, 0)
 
     def settle(self) -> None:
-        """All samples have been read: the missing ones are lost."""
+        """Takes note that all samples have been read: the missing ones are lost."""
         if self.reader is not None and not self._tells_lost:
             # The rings tell of a loss only with the next sample that fits. Each hit was written or lost.
             sampled = [number for number in self._proper() if self.descriptors.sampled[number]]
