@@ -59,7 +59,7 @@ class Warm:
 
 
 class Warms:
-    """Some of them, for runs from several threads; each is started when it is first needed.
+    """Several warm interpreters, for runs from several threads; each is started when it is first needed.
 
     One where TRACER_TEST_WARM=1 is set: under emulation a start costs more than a second one gains. Else more than
     there are processors, since a run waits too.
@@ -119,7 +119,7 @@ def _complete(cls: Any) -> None:
 
 
 def _status(child: int) -> int:
-    """How it ended; one that hangs is killed, and its status says so."""
+    """The status with which it ended; one that hangs is killed, and its status says so."""
     ended = os.pidfd_open(child)
     for number in (signal.SIGTERM, signal.SIGKILL):
         if not select.select([ended], [], [], PATIENCE_S * PATIENCE)[0]:
