@@ -28,7 +28,7 @@ def compared(path: str, source: str, lines: int) -> Counter[tuple[bool, bool]]:
             sites = line_sites(point, Binary(path), SiteLimit(999, 999), [])
         except TracerError:
             continue
-        per_site = [variables.at(site) for site in sites]
+        per_site = [variables.locals_at(site) for site in sites]
         names = {variable.name for one in per_site if isinstance(one, tuple) for variable in one if not variable.hidden}
         for name in sorted(names):
             ours = all(

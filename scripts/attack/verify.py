@@ -119,7 +119,7 @@ def summary(results: dict[str, list[Part] | str], there: int, seconds: float) ->
     reasons: Counter[str] = Counter()
     for file in read:
         for part in file:
-            reasons.update(dict(part.known))
+            reasons.update(dict(part.reasons))
     lines += [f"| not compared: {REASONS[name]} | {count:,} |" for name, count in reasons.most_common()]
     return "\n".join(lines)
 

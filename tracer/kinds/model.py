@@ -1,4 +1,4 @@
-"""What the object of a probe kind says, and the attach points it makes.
+"""The object of a probe kind, and the attach points that it makes.
 
 Who adds a kind writes one `ProbeKind`, and a test. The parser asks it for its spellings and for the attach point, the
 checker for what a clause may read, the resolver for sites, the reference page for the rest.

@@ -43,7 +43,9 @@ _AT_LINE = re.compile(r"([^:,]+):[^:,]*[./][^:,]*:\d+(?:[:-]\d+)?")  # as debugg
 
 
 class ListedSite(NamedTuple):
-    """One place: its address, its file offset (None where the file holds nothing there), the semaphore's address."""
+    """A place of a probe: its address, its file offset (None where the file holds nothing there), the semaphore's
+    address.
+    """
 
     address: int
     offset: int | None
@@ -63,7 +65,7 @@ class ListedSite(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """One probe. `probe` is an attach point that can be used as it stands; `provider` is None for functions."""
+    """A probe of a list. `probe` is an attach point that can be used as it stands; `provider` is None for functions."""
 
     probe: str
     kind: str
@@ -369,7 +371,7 @@ def _matching(wanted: _Pattern, binary: Binary, target: Target, left_out: list[s
 def _in_order_of_name(
     functions: tuple[Function, ...], kind: str, binary: Binary, written: Mapping[str, str]
 ) -> Iterator[Listed]:
-    """Most functions have a name of their own and lie in one segment."""
+    """Yields the functions in order of name. Most have a name of their own and lie in one segment."""
     offset_of = binary.elf.offset_of
     segment = next((load for load in binary.elf.loads if load.flags & PF_X), None)
     start, end = (segment.address, segment.address + segment.file_size) if segment is not None else (0, 0)

@@ -95,7 +95,7 @@ class Breakpoints:
         now = self._target.pictures_now()
         pictures = {picture.pid: picture for picture in now}
         uses = uses_of(paths_of(sites), now)
-        users = {pid for site in sites for pid in uses[site.path].own[:_FEW]}
+        users = {pid for site in sites for pid in uses[site.path].pids[:_FEW]}
         lacking = []
         for pid in sorted(users):
             for site, state in zip(sites, states(pictures.get(pid) or Picture(pid), sites), strict=True):

@@ -44,7 +44,7 @@ class OpenCalls:
         self._detached = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def under_way(self, loss: Loss) -> list[OpenCall]:
-        """Those that were under way at the end, the oldest first; `loss` gets the others that had no end."""
+        """The calls that were under way at the end, the oldest first; `loss` counts the others that had no end."""
         threads = _Threads()
         open_calls: list[OpenCall] = []
         for calls in self._program.calls:
@@ -74,7 +74,7 @@ def _tuple(value: object) -> tuple[object, ...]:
 
 
 def _shown(program: Program, calls: Calls, values: tuple[object, ...]) -> tuple[str, ...]:
-    """Each value as `args.n = 3`; those that are neither numbers nor text are left out."""
+    """Writes each value as `args.n = 3`; those that are neither numbers nor text are left out."""
     texts = []
     # What a clause without a body shows has no text of its own.
     bare = {clause.spans[0].to(clause.spans[-1]) for clause in program.clauses if clause.spans}

@@ -76,7 +76,7 @@ def line_sites(
 def _of_functions(
     point: AttachPoint, binary: Binary, path: str, left_out: list[str], processes: Sequence[Picture]
 ) -> tuple[list[int], set[int]]:
-    """Where the functions that are meant begin, and their lines; of one without code of its own those that its inlined
+    """The start addresses of the functions that are meant, and their lines; of one without code those that its inlined
     copies have.
     """
     from tracer.resolve.functions.function_lines import lines_of

@@ -128,7 +128,7 @@ def keep(point: AttachPoint, binary: Binary, sites: Sequence[FileSite]) -> None:
 
 
 def _column(values: Sequence[Any], ends: list[str] | None) -> _Column:
-    """One field of all sites. Most fields have one value, and names begin alike. `ends` collects the ends of names."""
+    """Packs one field of all sites. Most fields have one value, and names begin alike: `ends` collects their ends."""
     if ends is not None and values:
         start = os.path.commonprefix([min(values), max(values)])  # noqa: RUF071 (these are names, not paths)
         rest = "\0".join([text[len(start) :] for text in values] if start else values)

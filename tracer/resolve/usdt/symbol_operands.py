@@ -101,7 +101,7 @@ class SymbolOperands:
         return variable.type != STT_TLS and any(address in variable_range for address in self._accessed(site))
 
     def _got_slot(self, name: str, site: int) -> Operand:
-        """Only what other files can see is reached through a slot."""
+        """The pointer in the slot of a name: only what other files can see is reached through one."""
         variables = [] if name in self._named_slots else self._named(name)
         slots = {slot for variable in variables if (slot := self._relative_slots.get(variable.address)) is not None}
         if name in self._named_slots:

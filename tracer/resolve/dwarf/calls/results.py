@@ -78,9 +78,9 @@ def _is_void(function: Entry) -> bool:
     if dw.ABSTRACT_ORIGIN in last or dw.SPECIFICATION in last:
         return False  # what it is a copy of is in a file that is not here
     if not has(function, dw.TYPE):
-        attributes = (each for _, _, kind in function.unit.walk() for each in kind.attributes)
+        attributes = (entry for _, _, kind in function.unit.walk() for entry in kind.attributes)
         return any(name == dw.TYPE for name, _, _ in attributes)
-    kind = next((found for each in (function, last) if (found := each.follow(dw.TYPE)) is not None), None)
+    kind = next((type_entry for entry in (function, last) if (type_entry := entry.follow(dw.TYPE)) is not None), None)
     while kind is not None and (kind.tag == dw.TYPEDEF or kind.tag in dw.QUALIFIERS):
         if dw.TYPE not in kind:
             return True
