@@ -276,7 +276,7 @@ def main() -> None:
         line = JOB["lines"][str(address)] if "lines" in JOB else 0
         probe = f"uprobe:x:x.c:{line}" if line else "uprobe:x:f+1"
         site = FileSite("uprobe", probe, "", (), 0, path, identity, address, 0)
-        known[address] = variables.at(site)
+        known[address] = variables.locals_at(site)
     gdb.execute("set pagination off")
     gdb.execute("set confirm off")
     gdb.execute("set print frame-arguments none")

@@ -28,7 +28,7 @@ def compared(path: str, source: str, lines: int) -> Counter[tuple[bool, bool]]:
             sites = line_sites(point, Binary(path), SiteLimit(999, 999), [])
         except TracerError:
             continue
-        known = [variables.at(site) for site in sites]
+        known = [variables.locals_at(site) for site in sites]
         names = {each.name for one in known if isinstance(one, tuple) for each in one if not each.hidden}
         for name in sorted(names):
             ours = all(

@@ -119,7 +119,7 @@ def summary(results: dict[str, list[Part] | str], there: int, seconds: float) ->
     known: Counter[str] = Counter()
     for each in read:
         for part in each:
-            known.update(dict(part.known))
+            known.update(dict(part.reasons))
     lines += [f"| not compared: {REASONS[name]} | {count:,} |" for name, count in known.most_common()]
     return "\n".join(lines)
 

@@ -47,7 +47,7 @@ class Session(Protocol):
     """Lines for `-v`. `attach` can add some."""
 
     @property
-    def left(self) -> str | None:
+    def not_undone(self) -> str | None:
         """A message for after the close, if undoing did not go as it should; else None."""
 
     @property

@@ -165,7 +165,7 @@ def map_batch(fd: int, key_size: int, value_size: int, chunk: int) -> list[tuple
 
     `chunk` elements at a time at least; more where a hash bucket holds more (the kernel answers ENOSPC).
     """
-    found: dict[bytes, bytes] = {}
+    items: dict[bytes, bytes] = {}
     cursor = ctypes.create_string_buffer(max(key_size, 8))
     following = ctypes.create_string_buffer(max(key_size, 8))
     first = True
@@ -202,9 +202,9 @@ def map_batch(fd: int, key_size: int, value_size: int, chunk: int) -> list[tuple
         key_bytes, value_bytes = keys.raw, values.raw
         for index in range(count):
             key = key_bytes[index * key_size : (index + 1) * key_size]
-            found[key] = value_bytes[index * value_size : (index + 1) * value_size]
+            items[key] = value_bytes[index * value_size : (index + 1) * value_size]
         if done:
-            return list(found.items())
+            return list(items.items())
         first = False
         cursor, following = following, cursor
 
@@ -230,7 +230,8 @@ def program_load(
         from tracer.kernel import btf
 
         types = btf_load(btf.of_functions(len(functions)))
-        starts = b"".join([struct.pack("=II", at, btf.FIRST_FUNCTION + each) for each, at in enumerate(functions)])
+        types_of = enumerate(functions, btf.FIRST_FUNCTION)
+        starts = b"".join([struct.pack("=II", instruction, type) for type, instruction in types_of])
 
     def load(level: int, log: ctypes.Array[ctypes.c_char] | None) -> int:
         return bpf(
@@ -298,13 +299,14 @@ def link_uprobes(
     """
     flags = _UPROBE_MULTI_RETURN if returns else 0
     structure = struct.pack("=IIIIQQQQIIII", 0, 0, _UPROBE_MULTI, 0, 0, 0, 0, 0, len(offsets), flags, pid or 0, 0)
-    arrays = ((24, offsets), (32, references), (40, cookies))
+    given = ((24, offsets), (32, references), (40, cookies))
+    arrays = [(field, values) for field, values in given if values is not None]
     return Call(
         number_of("bpf"),
         structure,
         before=(_LINK_CREATE,),
         after=(len(structure),),
-        pointers=tuple((at, struct.pack(f"={len(values)}Q", *values)) for at, values in arrays if values is not None),
+        pointers=tuple((field, struct.pack(f"={len(values)}Q", *values)) for field, values in arrays),
         descriptors=((0, program),),
         paths=((16, file),),
     )

@@ -38,8 +38,8 @@ def _memory() -> int:
     from tracer.host.cgroups import memory_limit
 
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
-    found = memory_limit()
-    return whole if found is None else min(whole, found[1])
+    limit = memory_limit()
+    return whole if limit is None else min(whole, limit[1])
 
 
 def _power_of_two(wanted: int, smallest: int, largest: int = 1 << 62) -> int:

@@ -1,4 +1,4 @@
-"""What the object of a probe kind says, and the attach points it makes.
+"""The object of a probe kind, and the attach points that it makes.
 
 Who adds a kind writes one `ProbeKind`, and a test. The parser asks it for its spellings and for the attach point, the
 checker for what a clause may read, the resolver for sites, the reference page for the rest.
@@ -104,23 +104,23 @@ class Part(NamedTuple):
 
 
 class SiteLimit(NamedTuple):
-    """The number of sites that a program may have: what is `left` of the `limit`."""
+    """The number of sites that a program may have: what is `remaining` of the `limit`."""
 
     limit: int
-    left: int
+    remaining: int
 
     def less(self, taken: int) -> SiteLimit:
-        """The limit that is left after that many more sites."""
-        return SiteLimit(self.limit, self.left - taken)
+        """The limit that remains after that many more sites."""
+        return SiteLimit(self.limit, self.remaining - taken)
 
     def check(self, wanted: int, what: str) -> None:
         """Raises `TracerError` where so many sites do not fit; `what` says what wants them."""
-        if wanted <= self.left:
+        if wanted <= self.remaining:
             return
-        left = "" if self.left == self.limit else f" less {self.limit - self.left} others"
+        others = "" if self.remaining == self.limit else f" less {self.limit - self.remaining} others"
         raise TracerError(
-            f"{what}, more than max_probes ({self.limit}){left}",
-            f"narrow the pattern, or lift the limit: --max-probes {self.limit - self.left + wanted}",
+            f"{what}, more than max_probes ({self.limit}){others}",
+            f"narrow the pattern, or lift the limit: --max-probes {self.limit - self.remaining + wanted}",
         )
 
 

@@ -1,4 +1,4 @@
-"""What a program can need of a backend: an object for each, which the constructs of the language name.
+"""A feature is an object for what a program can need of a backend; the constructs of the language name them.
 
 Each backend has a state for each of them in its `features.py`; `tracer info` and the documentation show both.
 """
@@ -64,5 +64,5 @@ KEYS_OF_CLEARED = Feature("len, has_key, delete or for in a probe where probes c
 SERIES_KEYS = Feature("len, has_key or delete of a tseries() map in a probe")
 SHARED_AGGREGATION = Feature("reading in a probe an aggregation that BEGIN or an interval fills")
 
-FEATURES: Final = tuple(each for each in tuple(globals().values()) if isinstance(each, Feature))
+FEATURES: Final = tuple(feature for feature in tuple(globals().values()) if isinstance(feature, Feature))
 """All, in the order in which they are shown."""

@@ -1,4 +1,4 @@
-"""What bpftrace has and tracer leaves out: each name with the reason, so that no error is a bare 'unknown'.
+"""The names that bpftrace has and tracer leaves out, each with the reason, so that no error is a bare 'unknown'.
 
 Values are (reason, remedy); the message is `NAME is not supported: REASON`.
 """

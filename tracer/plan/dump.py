@@ -20,11 +20,11 @@ def dump_steps(plan: Plan) -> str:
     """The steps of every clause."""
     from tracer.steps.dump import dump as lines
 
-    found: list[str] = []
+    rows: list[str] = []
     for clause in plan.program.clauses:
-        found.append(f"clause {clause.id} {', '.join(map(printable, clause.names))}")
-        found += [f"  {line}" for line in lines(plan.steps[clause.id])]
-    return "\n".join(found) + "\n"
+        rows.append(f"clause {clause.id} {', '.join(map(printable, clause.names))}")
+        rows += [f"  {line}" for line in lines(plan.steps[clause.id])]
+    return "\n".join(rows) + "\n"
 
 
 def site_line(site: Site) -> str:

@@ -71,10 +71,10 @@ class Capabilities:
 
 
 def settled(
-    states: Callable[[Has], Mapping[Feature, State]], found: Mapping[str, bool | None]
+    states: Callable[[Has], Mapping[Feature, State]], answers: Mapping[str, bool | None]
 ) -> dict[Feature, State | None]:
     """The states that follow from what was found; None where they depend on something that is None, not known."""
-    best, worst = states(lambda name: found[name] is not False), states(lambda name: bool(found[name]))
+    best, worst = states(lambda name: answers[name] is not False), states(lambda name: bool(answers[name]))
     return {feature: _common(state, worst[feature]) for feature, state in best.items()}
 
 

@@ -97,7 +97,7 @@ class Breakpoints:
         known = self._target.pictures_now()
         pictures = {each.pid: each for each in known}
         uses = uses_of(paths_of(sites), known)
-        users = {pid for site in sites for pid in uses[site.path].own[:_FEW]}
+        users = {pid for site in sites for pid in uses[site.path].pids[:_FEW]}
         lacking = []
         for pid in sorted(users):
             for site, state in zip(sites, states(pictures.get(pid) or Picture(pid), sites), strict=True):

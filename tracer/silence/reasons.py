@@ -49,7 +49,7 @@ def semaphore_values(every: Iterable[FileSite], target: Target) -> dict[Spot, li
         if offset is None or address is None:
             continue
         semaphore = Semaphore(file.device, file.inode, offset, address, site.offset, site.address)
-        found[site.spot] = [(pid, values_of(pid, semaphore)) for pid in uses[site.path].own[:_FEW]]
+        found[site.spot] = [(pid, values_of(pid, semaphore)) for pid in uses[site.path].pids[:_FEW]]
     return found
 
 
@@ -175,7 +175,7 @@ class Reasons:
                 return f"{name} itself does not use {others}; --follow traces what it starts, too"
             if absent and self._ended:
                 return f"{self._name} never loaded {', '.join(paths)}"
-        if self._ended or any(self._uses[path].own for path in paths):
+        if self._ended or any(self._uses[path].pids for path in paths):
             return None
         for path in paths:
             if not os.path.exists(path):
@@ -197,7 +197,7 @@ class Reasons:
                 its = "one made its" if self._are_several else "it made its"
                 return f"{self._name} {did_not}, or wrote other code over it ({its} code writable), and {ended}"
             return f"{self._name} {did_not}, and {ended}"
-        users = sorted({pid for path in paths for pid in self._uses[path].own})
+        users = sorted({pid for path in paths for pid in self._uses[path].pids})
         names = ", ".join(paths) if len(paths) == 1 else f"{len(paths)} files"
         verb = "has" if len(users) == 1 else "have"
         return f"{listed(users)} {verb} loaded {names}, but {did_not}" if users else did_not

@@ -156,7 +156,7 @@ class Fetches:
     args: dict[int, ArgSpec]
     retval: str
     attacher: Attacher = IN_FILES
-    found: list[Fetch] = field(default_factory=list)
+    fetches: list[Fetch] = field(default_factory=list)
     sized: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def leaf(self, source: values.Source) -> Source:
@@ -250,9 +250,9 @@ class Fetches:
 
     def index(self, fetch: Fetch) -> int:
         """The number of a fetch argument, which is added if it is new."""
-        if fetch not in self.found:
-            self.found.append(fetch)
-        return self.found.index(fetch)
+        if fetch not in self.fetches:
+            self.fetches.append(fetch)
+        return self.fetches.index(fetch)
 
     def _holding(self, base: values.Source | None) -> int | None:
         """The argument that a base is, where the hit itself holds what is there."""
@@ -323,10 +323,10 @@ def is_absent(source: values.Source, args: dict[int, ArgSpec]) -> bool:
     return False
 
 
-def finish(found: list[Fetch]) -> tuple[Fetch, ...]:
+def finish(fetches: list[Fetch]) -> tuple[Fetch, ...]:
     """The fetch arguments with the sentinel behind them, where there is a string that can fail."""
-    needed = any(fetch.is_string and fetch != THREAD_NAME for fetch in found)
-    return (*found, SENTINEL) if needed else tuple(found)
+    needed = any(fetch.is_string and fetch != THREAD_NAME for fetch in fetches)
+    return (*fetches, SENTINEL) if needed else tuple(fetches)
 
 
 def _arrays(place: str, offset: int, size: int) -> Iterator[Fetch]:

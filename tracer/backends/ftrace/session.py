@@ -66,7 +66,7 @@ class FtraceSession:
         self.gone: set[int] = set()
         self._dropped = 0
         self._detached = False
-        self._left: str | None = None
+        self._not_undone: str | None = None
         self._left_out: dict[Spot, FileSite] = {}
         self._nested: Nested | None = None
         self._waits: Waits | None = None
@@ -75,8 +75,8 @@ class FtraceSession:
         self._own_returns: list[int] = []
 
     @property
-    def left(self) -> str | None:
-        return self._left
+    def not_undone(self) -> str | None:
+        return self._not_undone
 
     @property
     def left_out(self) -> Sequence[FileSite]:
@@ -281,7 +281,7 @@ class FtraceSession:
             self._attachment.close()
         if self._definitions is not None:
             self._definitions.close()
-            self._left = self._definitions.watcher.left
+            self._not_undone = self._definitions.watcher.not_undone
             self._definitions = None
 
     def __enter__(self) -> FtraceSession:

@@ -52,14 +52,14 @@ class Column:
 class Feed:
     """The part of a map that comes from each row of a trigger, under a key of columns and constants.
 
-    A hit adds `each`, or where `total` is set its share of that sum; in an lhist map it falls into `bucket`, where a
+    A hit adds `per_hit`, or where `total` is set its share of that sum; in an lhist map it falls into `bucket`, where a
     column holds a number of that bucket.
     """
 
     map: str
     key: tuple[Column | Value, ...]
     total: int | None = None
-    each: int = 1
+    per_hit: int = 1
     bucket: Column | int | None = None
 
 

@@ -57,7 +57,7 @@ def compiled(prepared: Prepared, printing: Printing, stack: ExitStack, need_usab
 
                 Wanted(format).check(plan.program)
         quiet = prepared.request.quiet
-        if said := [each for each in warnings if printing.warnings and (each.lacking or not quiet)]:
+        if said := [warning for warning in warnings if printing.warnings and (warning.lacking or not quiet)]:
             from tracer.cli.errors import diagnostics_text
 
             sys.stderr.write(diagnostics_text(plan.program.source, said))

@@ -305,7 +305,7 @@ class Talk(Consumer):
 
 
 def _reopened(descriptor: int) -> int:
-    """The same pipe or terminal, opened for us alone; -1 where that is not allowed."""
+    """Opens a pipe or terminal again, for us alone; -1 where that is not allowed."""
     flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
         return os.open(f"/proc/self/fd/{descriptor}", flags)

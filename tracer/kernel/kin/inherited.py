@@ -53,12 +53,12 @@ class Inherited:
 
     def hung_up(self) -> int:
         """The number that have hung up since the last time; what else `watch` was told of counts too."""
-        found = self._epoll.poll(0)
-        for fd, _ in found:
+        ready = self._epoll.poll(0)
+        for fd, _ in ready:
             self._epoll.unregister(fd)
             if self._threads.pop(fd, None) is not None:
                 self._close(fd)
-        return len(found)
+        return len(ready)
 
     def watch(self, fd: int) -> None:
         """Lets the end of this wake who waits, too."""

@@ -124,8 +124,8 @@ def _make(directory: str) -> None:
     try:
         os.mkdir(directory, 0o700)
     except FileExistsError:
-        found = os.lstat(directory)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        status = os.lstat(directory)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise PermissionError(errno.EPERM, "it belongs to somebody else") from None
 
 

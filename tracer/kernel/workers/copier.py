@@ -106,10 +106,10 @@ class Copier:
         if asked:
             self._ask()
         published = self._memory.words[_PUBLISHED]
-        found = [self._memory.round(number) for number in range(self._seen, published)]
+        rounds = [self._memory.round(number) for number in range(self._seen, published)]
         self._seen = published
         # A ring is emptied after its round is published: so there was nothing.
-        return found if asked or found else [Round(now, True, ())]
+        return rounds if asked or rounds else [Round(now, True, ())]
 
     def free(self, done: Round) -> None:
         """Gives back the memory of this round and of those before it."""
@@ -164,18 +164,18 @@ class _Memory:
         self.words = memoryview(self._map)[:page].cast("Q")
         self.data = memoryview(self._map)[self._data_at :]
 
-    def write(self, number: int, at: int, began: int, complete: bool, ends: Sequence[int]) -> None:
+    def write(self, number: int, start: int, began: int, complete: bool, ends: Sequence[int]) -> None:
         """All of a round but its data at `at`; `ends`: for each ring the position and the number of bytes."""
-        self._row.pack_into(self._table, number % _SLOTS * self._row.size, at, began, complete, *ends)
+        self._row.pack_into(self._table, number % _SLOTS * self._row.size, start, began, complete, *ends)
 
     def round(self, number: int) -> Round:
         """A published round that was not freed."""
-        at, began, complete, *ends = self._row.unpack_from(self._table, number % _SLOTS * self._row.size)
+        start, began, complete, *ends = self._row.unpack_from(self._table, number % _SLOTS * self._row.size)
         blocks = []
         for length in ends[1::2]:
             if length:
-                blocks.append(self.data[at : at + length])
-                at += length
+                blocks.append(self.data[start : start + length])
+                start += length
         return Round(began, bool(complete), blocks, number)
 
     def ends(self, number: int) -> Sequence[int]:
@@ -212,26 +212,26 @@ class _Copying:
         size = sum(head - tail for tail, head in spans)
         if not size and not asked:
             return
-        at, end = self._room(size)
+        free, end = self._room(size)
         if len(self._used) == _SLOTS:
             memory.words[_FULL] = 1
             return
         ends: list[int] = []
-        start, complete = at, True
+        start, complete = free, True
         for ring, (tail, head) in zip(self._rings, spans, strict=True):
             length = head - tail
-            if at + length > end:
+            if free + length > end:
                 head, length, complete = tail, 0, False
             elif length:
-                ring.copy(tail, head, memory.data[at : at + length])
-                at += length
+                ring.copy(tail, head, memory.data[free : free + length])
+                free += length
             ends += (head, length)
         memory.words[_FULL] = not complete
-        if not complete and at == start:
+        if not complete and free == start:
             return
         memory.write(self._published, start, began, complete, ends)
-        self._used.append((start, at))
-        self._highest = max(self._highest, at)
+        self._used.append((start, free))
+        self._highest = max(self._highest, free)
         self._published += 1
         memory.words[_PUBLISHED] = self._published
         for ring, head in zip(self._rings, ends[::2], strict=True):

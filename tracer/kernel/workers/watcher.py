@@ -42,7 +42,7 @@ from tracer.kernel.syscall import Call
 from tracer.kernel.workers.messages import MOST_DESCRIPTORS, append, has_come, last_words, receive, rows_of, send
 from tracer.kinds.site import FileSite
 
-_LEFT = "the process that removes the probes {}: tracer removed them itself"
+_NOT_UNDONE = "the process that removes the probes {}: tracer removed them itself"
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
 """Those that come to the whole of a terminal's group, or have handlers: they must not reach the child before it has
 settled. All signals at once would take ten times as long to name as to block.
@@ -82,7 +82,7 @@ class Watcher:
         self._lost: str | None = None
         self._undone = True
         self._minds = False
-        self.left: str | None = None
+        self.not_undone: str | None = None
         """What to say at the end, where it could not do all."""
         self.waits: Callable[[str], None] = lambda line: None
         """Called with a line where the kernel takes long."""
@@ -161,8 +161,8 @@ class Watcher:
         from tracer.kernel.workers.removal import spots_of, told
 
         with suppress(Gone):
-            found, _ = self._ask("check", None if sites is None else spots_of(sites))
-            self.left = told(found) or self.left
+            stayed, _ = self._ask("check", None if sites is None else spots_of(sites))
+            self.not_undone = told(stayed) or self.not_undone
 
     def open(
         self, calls: Sequence[Call], passing: Sequence[int] = (), together: bool = False, last: bool = False
@@ -172,18 +172,18 @@ class Watcher:
         they are closed only once no thread stays in a probe. Raises `Gone`; and `OSError` where what it opened cannot
         be handed on. Then nothing stays open.
         """
-        found: list[int] = []
+        answers: list[int] = []
         try:
             for first in range(0, len(calls), MOST_DESCRIPTORS):
                 part = calls[first : first + MOST_DESCRIPTORS]
                 answer = self._open(part, passing, together, last)
-                found += answer
+                answers += answer
                 if len(answer) < len(part):
                     break
         except (OSError, Gone):
-            self.close(fd for fd in found if fd >= 0)
+            self.close(fd for fd in answers if fd >= 0)
             raise
-        return found
+        return answers
 
     def _open(self, calls: Sequence[Call], passing: Sequence[int], together: bool, last: bool) -> list[int]:
         rows, ours = rows_of(calls)
@@ -205,8 +205,8 @@ class Watcher:
         """
         rows, ours = rows_of(calls)
         answer, _ = self._ask("try", rows, ours.index(file), descriptors=ours)
-        found: list[int] = answer
-        return found
+        answers: list[int] = answer
+        return answers
 
     def open_one(self, call: Call) -> int:
         """Makes one call. Raises `OSError`, and `Gone`."""
@@ -329,7 +329,7 @@ class Watcher:
         else:
             why = "has ended"
         self._lost = why
-        self.left = _LEFT.format(why)
+        self.not_undone = _NOT_UNDONE.format(why)
         return why
 
     def _ask(self, *message: object, descriptors: Sequence[int] = ()) -> tuple[Any, list[int]]:

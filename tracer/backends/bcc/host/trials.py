@@ -216,9 +216,9 @@ def _trial_place() -> tuple[bytes, int, Callable[[], object]] | None:
     except AttributeError:
         return None
     address = ctypes.cast(function, ctypes.c_void_p).value or 0
-    for each in mappings(os.getpid()):
-        if each.start <= address < each.end and each.path.startswith("/"):
-            return os.fsencode(each.path), address - each.start + each.offset, lambda: function(b"a")
+    for mapping in mappings(os.getpid()):
+        if mapping.start <= address < mapping.end and mapping.path.startswith("/"):
+            return os.fsencode(mapping.path), address - mapping.start + mapping.offset, lambda: function(b"a")
     return None
 
 

@@ -52,8 +52,8 @@ class Contents:
         keys: dict[int, list[bytes]] = {}
         for tier, key in raws:
             keys.setdefault(tier, []).append(key)
-        for tier, found in keys.items():
-            bpf.map_delete_many(self._fds[tier], found)
+        for tier, of_tier in keys.items():
+            bpf.map_delete_many(self._fds[tier], of_tier)
 
     def _elements(self, fd: int, key_size: int) -> Iterable[tuple[bytes, bytes]]:
         if self.table.max_entries == 1 and self.table.key is None:
@@ -64,5 +64,5 @@ class Contents:
             if elements is not None:
                 return elements
             keys = bpf.map_keys(fd, key_size)
-        found = ((key, bpf.map_lookup(fd, key, self._value_size)) for key in keys)
-        return ((key, value) for key, value in found if value is not None)
+        pairs = ((key, bpf.map_lookup(fd, key, self._value_size)) for key in keys)
+        return ((key, value) for key, value in pairs if value is not None)

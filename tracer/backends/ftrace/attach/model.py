@@ -30,7 +30,7 @@ class Attacher(Protocol):
     def group(self, site: Site) -> Hashable:
         """The same for sites that can be places of one trace event."""
 
-    def own(self, site: Site) -> tuple[str, str] | None:
+    def kernel_event(self, site: Site) -> tuple[str, str] | None:
         """The system and name of the event where the kernel has it; None where it is to be defined."""
 
     def fields(self, site: Site) -> Sequence[Fetch]:

@@ -40,7 +40,7 @@ class _Tracepoints:
     def group(self, site: Site) -> Hashable:
         return site.spot
 
-    def own(self, site: Site) -> tuple[str, str] | None:
+    def kernel_event(self, site: Site) -> tuple[str, str] | None:
         event = cast("KernelEvent", site)
         return event.system, event.name
 

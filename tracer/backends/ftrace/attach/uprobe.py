@@ -23,7 +23,7 @@ class _InFiles:
     def group(self, site: Site) -> Hashable:
         return cast(FileSite, site).is_return_probe
 
-    def own(self, site: Site) -> tuple[str, str] | None:
+    def kernel_event(self, site: Site) -> tuple[str, str] | None:
         return None
 
     def fields(self, site: Site) -> Sequence[Fetch]:

@@ -73,13 +73,14 @@ class MoreEvents:
             self._definitions.in_use()
 
     def _open(self, attachment: Attachment, running: FtraceProgram) -> int:
-        own = self.program
-        if own.frames and (own.frames, own.unwound_registers) != (running.frames, running.unwound_registers):
+        program = self.program
+        stacks = program.frames, program.unwound_registers
+        if program.frames and stacks != (running.frames, running.unwound_registers):
             raise TracerError("its samples would have other stacks")
-        if _wants_cpu(own) and not attachment.shape.cpu:
+        if _wants_cpu(program) and not attachment.shape.cpu:
             raise TracerError(_OTHER_SAMPLES)
-        config = own.plan.program.config
-        copied = (config.stack_copy or FIRST) & -8 if own.unwound_registers else 0
+        config = program.plan.program.config
+        copied = (config.stack_copy or FIRST) & -8 if program.unwound_registers else 0
         try:
             return attachment.add(self._openings(copied))
         except NeedsSamples:

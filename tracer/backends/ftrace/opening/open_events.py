@@ -43,7 +43,7 @@ def open_events(
             )
             for event in events
         ]
-        openings += [Opening(definitions.format(each).id, each.filter, False, early=True) for each in beside]
+        openings += [Opening(definitions.format(hidden).id, hidden.filter, False, early=True) for hidden in beside]
         try:
             attachment = Attachment(openings, program, target, definitions.watcher, beside)
             if all(attachment.descriptors.filtered[len(events) :]):
@@ -67,19 +67,19 @@ def open_events(
         try:
             if trials is None:
                 trials = Trials(definitions, stop)
-                found = [(event, trials.refused_by_kind(event)) for event in events if event.is_defined]
+                refused_of = [(event, trials.refused_by_kind(event)) for event in events if event.is_defined]
             else:
-                found = [(at_fault, trials.refused(at_fault))]
-                if not found[0][1]:
+                refused_of = [(at_fault, trials.refused(at_fault))]
+                if not refused_of[0][1]:
                     raise complaint
         except OSError as trouble:
             raise CannotOpen(trouble) from None
-        refused = {place for _, places in found for place in places}
-        if not all(_may_lose(event, places) for event, places in found):
+        refused = {place for _, places in refused_of for place in places}
+        if not all(_may_lose(event, places) for event, places in refused_of):
             raise complaint
         left_out |= {place.site.spot: place.file for place in refused}
-        for each in beside:
-            definitions.without(each, each.places)
+        for hidden in beside:
+            definitions.without(hidden, hidden.places)
         beside = None
         kept = [definitions.without(event, refused) for event in events]
         events = [event for event in kept if event is not None]

@@ -100,8 +100,8 @@ class Attachment:
         beside others. Raises `TracerError`.
         """
         rings = list(self._rings.values())
-        own, grows = self._own_pids(), self._follow or len(self._pids) > 1
-        if own and grows:
+        pids, grows = self._own_pids(), self._follow or len(self._pids) > 1
+        if pids and grows:
             # Rings of their own, so that no number of samples leaves a fork without room.
             rings += self._rings_of(self._opener.cpus, _BIRTHS, perf.TASK).values()
         if self._priority:
@@ -113,7 +113,7 @@ class Attachment:
         # As with copies: descendants that have inherited descriptors cannot be given others.
         self._upkeep = None if self._follow and self.descriptors.scoped else upkeep
         strings = None if upkeep is None else upkeep.strings
-        self.reader = Reader(rings, decoders, self.shape, own, self._follow, self._copier, self._copies, strings)
+        self.reader = Reader(rings, decoders, self.shape, pids, self._follow, self._copier, self._copies, strings)
 
     def add(self, openings: Sequence[Opening]) -> int:
         """Opens more events, disabled, behind those that there are; returns the number of the first. Raises what
@@ -162,10 +162,10 @@ class Attachment:
             if leaders.any_hung_up():
                 timeout_s = min(timeout_s, LOOK_S)
             awaited += leaders.fds
-        found = readable(awaited, timeout_s)
-        if leaders is not None and any(fd in found for fd in leaders.fds):
+        ready = readable(awaited, timeout_s)
+        if leaders is not None and any(fd in ready for fd in leaders.fds):
             leaders.look()
-        return any(fd in wake for fd in found)
+        return any(fd in wake for fd in ready)
 
     def follow_exec(self) -> None:
         """Opens the descriptors anew where an exec has taken them away. Raises `TracerError`."""
@@ -212,14 +212,14 @@ class Attachment:
         upkeep = self._upkeep
         if upkeep is None or not upkeep.is_due(lambda number: self.descriptors.total(number)[0], crowded):
             return
-        numbers = [each for each in self._beside_at if each not in self._dropped]
+        numbers = [number for number in self._beside_at if number not in self._dropped]
         if upkeep.open:
             for number in numbers:
                 self.descriptors.drop(number)
             self._paused = numbers
         else:
             try:
-                openings = [self._openings[each] for each in numbers]
+                openings = [self._openings[number] for number in numbers]
                 fresh = self._opener.open(openings, self._pids, self.descriptors.scoped)
             except (TracerError, NeedsSamples):
                 self._upkeep = None
@@ -248,12 +248,12 @@ class Attachment:
     def drop(self, number: int, at_once: bool = False) -> None:
         """Ends one event with those beside it, and does not open it anew after an exec. `at_once`: see `stop_reads`."""
         beside = zip(self._beside_at, self.beside, strict=True)
-        numbers = [number, *(at for at, one in beside if one.number == number)]
-        for each in numbers if at_once else ():
-            self.descriptors.stop_reads(each)
-        for each in numbers:
-            self.descriptors.drop(each)
-            self._dropped.append(each)
+        numbers = [number, *(opening for opening, one in beside if one.number == number)]
+        for ending in numbers if at_once else ():
+            self.descriptors.stop_reads(ending)
+        for ending in numbers:
+            self.descriptors.drop(ending)
+            self._dropped.append(ending)
 
     def closing(self) -> tuple[str, ...]:
         """The details that only the end knows."""

@@ -80,23 +80,23 @@ class Copies:
         """One more event has copies."""
         self._copies[event] = copy
 
-    def is_double(self, event: int, data: Bytes, at: int) -> bool:
+    def is_double(self, event: int, data: Bytes, offset: int) -> bool:
         """Whether the hit of the sample at `at` has been sampled by a newer descriptor."""
         copy = self._copies.get(event)
         if copy is None or not copy.exchanges:
             return False
-        size, tid, moment, cpu = _HEAD(data, at)
+        size, tid, moment, cpu = _HEAD(data, offset)
         for exchange in copy.exchanges:
             if exchange.begin <= moment <= exchange.end:
                 break
         else:
             return False
-        behind = at + self._raw
+        behind = offset + self._raw
         behind += 4 + _U32(data, behind)[0]
         behind += 8 + (self._registers if _U64(data, behind)[0] else 0)  # PERF_SAMPLE_REGS_ABI_NONE
         copied = _U64(data, behind)[0]
         behind += 8 + (copied + 8 if copied else 0)
-        if (behind < at + size) == exchange.marked:
+        if (behind < offset + size) == exchange.marked:
             exchange.newer.add((tid, cpu))
             return False
         double = (tid, cpu) in exchange.newer

@@ -99,8 +99,8 @@ class Descriptors:
 
     def _in_turn(self, first: bool) -> list[int]:
         """All, those first that are early or (False) those that are not."""
-        own = [*zip(self.by_event, self.early or [False] * len(self.by_event), strict=True)]
-        return [fd for turn in (first, not first) for fds, is_early in own if is_early is turn for fd in fds]
+        events = [*zip(self.by_event, self.early or [False] * len(self.by_event), strict=True)]
+        return [fd for turn in (first, not first) for fds, is_early in events if is_early is turn for fd in fds]
 
     def total(self, number: int) -> tuple[int, int]:
         """Hits and lost samples of one event so far."""
@@ -146,7 +146,7 @@ class Descriptors:
             perf.disable(fd)
         self.before[number] = self._read(number)
         fds += [fd for event, fd in self.anchors if event == number]
-        self.anchors = [each for each in self.anchors if each[0] != number]
+        self.anchors = [anchor for anchor in self.anchors if anchor[0] != number]
         self.watcher.close(fds)
         fds.clear()
 
@@ -251,11 +251,11 @@ class Opener:
         """
         flags = perf.DISABLED | perf.ENABLE_ON_EXEC  # by the second no breakpoints are put into that process
         calls = [
-            perf.event_call(perf.Attributes(perf.TYPE_TRACEPOINT, each.id, flags=flags), self.watcher.pid, -1)
-            for each in openings[:_KEPT]
+            perf.event_call(perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, flags=flags), self.watcher.pid, -1)
+            for opening in openings[:_KEPT]
         ]
-        found = self.watcher.open(calls, passing=list(errno.errorcode), last=True)
-        return {number: fd for number, fd in enumerate(found) if fd >= 0}
+        opened = self.watcher.open(calls, passing=list(errno.errorcode), last=True)
+        return {number: fd for number, fd in enumerate(opened) if fd >= 0}
 
     def _open_wide(self, openings: Sequence[Opening]) -> Descriptors:
         return self._open_all(openings, [(-1, 0)], scoped=False)
@@ -282,13 +282,13 @@ class Opener:
         try:
             wanted = self._calls(openings, targets, scoped)
             # A thread may have ended meanwhile.
-            found = self.watcher.open([call for *_, call in wanted], passing=[errno.ESRCH] if scoped else [])
-            for (number, cpu, _), fd in zip(wanted, found, strict=False):
+            answers = self.watcher.open([call for *_, call in wanted], passing=[errno.ESRCH] if scoped else [])
+            for (number, cpu, _), fd in zip(wanted, answers, strict=False):
                 if fd >= 0 and cpu == _ANCHOR:
                     opened.anchors.append((number, fd))
                 elif fd >= 0:
                     opened.by_event[number].append(fd)
-            for (number, cpu, _), fd in zip(wanted, found, strict=False):
+            for (number, cpu, _), fd in zip(wanted, answers, strict=False):
                 if fd >= 0 and cpu != _ANCHOR:
                     self._lead(opened, number, openings[number], fd, cpu)
                 elif fd < 0 and (fd != -errno.ESRCH or not scoped):

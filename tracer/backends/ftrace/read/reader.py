@@ -91,13 +91,13 @@ class Reader:
         """One round: takes what is in the rings now. A round that finds nothing releases what the ones before it found;
         who is `held_up` and cannot handle that has no use for it, and may ask for long.
         """
-        for found in self._taken():
-            if found.blocks or (not held_up and (self._carry or self._rounds)):
-                self._rounds.append(found)
-                self._backlog += sum(map(len, found.blocks))
-                self._complete = found.complete
+        for taken in self._taken():
+            if taken.blocks or (not held_up and (self._carry or self._rounds)):
+                self._rounds.append(taken)
+                self._backlog += sum(map(len, taken.blocks))
+                self._complete = taken.complete
             elif self._copier is not None and not self._rounds:
-                self._copier.free(found)
+                self._copier.free(taken)
 
     def keep_up(self) -> None:
         """Sees to it that the rings are emptied while samples are worked through."""
@@ -250,10 +250,10 @@ class Reader:
     def _struct(self, decoder: Decoder, size: int) -> struct.Struct:
         """The whole record, its padding included."""
         key = (decoder.id, size)
-        found = self._sizes.get(key)
-        if found is None:
-            found = self._sizes[key] = struct.Struct(f"{decoder.codes}{size - struct.calcsize(decoder.codes)}x")
-        return found
+        layout = self._sizes.get(key)
+        if layout is None:
+            layout = self._sizes[key] = struct.Struct(f"{decoder.codes}{size - struct.calcsize(decoder.codes)}x")
+        return layout
 
     def _other(self, kind: int, data: Bytes, position: int, out: list[Sample]) -> None:
         if kind == perf.RECORD_LOST:

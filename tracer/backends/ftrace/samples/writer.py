@@ -83,11 +83,11 @@ class Writer:
 
     def slots(self) -> dict[int, list[int]]:
         """The places of the strings in a sample whose size the program does not give, by their fetch arguments."""
-        found: dict[int, list[int]] = {}
+        places: dict[int, list[int]] = {}
         for place, source in enumerate(self.resolved, self.first + len(self.fetches)):
             if isinstance(source, Text) and not source.arrays:
-                found.setdefault(source.fetch, []).append(place)
-        return found
+                places.setdefault(source.fetch, []).append(place)
+        return places
 
     def decoder(self) -> Callable[[Bytes, int], Sample] | None:
         """The decode function, or None where unpacking is enough."""
@@ -120,8 +120,8 @@ class Writer:
         else:
             lines += ["t = raw(b, o)", f"r = o + {size + 4}"]
         for number in self.strings:
-            at = f"t[{self.first + number}]"
-            lines.append(f"o{number} = {at} & 0xffff; n{number} = {at} >> 16; e{number} = o{number} + n{number}")
+            field = f"t[{self.first + number}]"
+            lines.append(f"o{number} = {field} & 0xffff; n{number} = {field} >> 16; e{number} = o{number} + n{number}")
         if self.has_sentinel and name == "decode":
             lines.append(f"if not n{self.strings[-1]}: return starved(b, o)")
         for number, following in zip(self.strings, self.strings[1:], strict=False):
@@ -203,8 +203,8 @@ class Writer:
         if held.start is None:
             whole = field
         else:
-            at = f"(r + {int(held.start)} + ({field} & 0xffff))"
-            whole = f"bytes(b[{at} : {at} + ({field} >> 16)])"
+            place = f"(r + {int(held.start)} + ({field} & 0xffff))"
+            whole = f"bytes(b[{place} : {place} + ({field} >> 16)])"
         value = f"held({whole}, {offset}, {size}, {held.sort!r})"
         return f"reached({value})" if held.any_size else value
 
@@ -215,14 +215,14 @@ class Writer:
         start = self._number(base) if isinstance(base, Number) else repr(base.value)
         arrays = " + ".join(f"t[{self.first + number}]" for number in text.arrays)
         arrays += f", ({start}) + {text.offset}"
-        known = f"reach({arrays}, {self._absent(fetch, starved)})"
+        reached = f"reach({arrays}, {self._absent(fetch, starved)})"
         if starved:
-            known = f"cut({arrays}, {here}, {_PAGE} - o{fetch}) if {whole} and k == {fetch} else {known}"
+            reached = f"cut({arrays}, {here}, {_PAGE} - o{fetch}) if {whole} and k == {fetch} else {reached}"
             whole += f" and k != {fetch}"
         if isinstance(base, Number) and base.guard is not None:
-            known = f"(({known}) if v{base.guard} else (b'', {self._absent(base.guard, starved)}))"
+            reached = f"(({reached}) if v{base.guard} else (b'', {self._absent(base.guard, starved)}))"
         null = self._is_at(base, text.offset, 0)
-        reach = f"({here}, b'') if {whole} else (b'', b'') if {null} else {known}"
+        reach = f"({here}, b'') if {whole} else (b'', b'') if {null} else {reached}"
         return reach if text.any_size else f"measured({reach}, {text.need + 1}, {text.need + 1})"
 
     def _absent(self, string: int, starved: bool) -> str:

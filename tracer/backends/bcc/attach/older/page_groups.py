@@ -40,8 +40,8 @@ def groups(plan: Plan, generated: Generated) -> Groups | None:
         return None
     number = sum(len(variant.places) for variant in variants)
     for probe in plan.probes:
-        own = (site for variant in probe.variants if variant.id in texts for site in variant.places)
-        if any(site.is_return_probe for site in own):
+        sites = (site for variant in probe.variants if variant.id in texts for site in variant.places)
+        if any(site.is_return_probe for site in sites):
             if number > MOST_ALONE:
                 places = f"{number} places with func or probe, return probes among them,"
                 lacking = "no links for many (Linux 6.6)"
