@@ -92,10 +92,10 @@ class Recursion:
             slot += address + stub.end() + 4
         elif code[stub.end() - 1] == _RELATIVE_TO_TABLE:
             slot += dict(self._code.elf.dynamic).get(_PLTGOT, 0)
-        return self._own.get(slot)
+        return self._slot_targets.get(slot)
 
     @cached_property
-    def _own(self) -> dict[int, Function]:
+    def _slot_targets(self) -> dict[int, Function]:
         """The targets of slots in the linkage table, if they are in the file itself."""
         exported = self._code.symbols.exported
         if exported is None:
