@@ -107,7 +107,7 @@ class Recursion:
         if function is not None and function.address == address:
             return function
         slot = self._slot(address)
-        return None if slot is None else self._own.get(slot)
+        return None if slot is None else self._slot_targets.get(slot)
 
     def _slot(self, address: int) -> int | None:
         """The slot through which the linkage table jumps on from there."""
@@ -149,7 +149,7 @@ class Recursion:
         return behind
 
     @cached_property
-    def _own(self) -> dict[int, Function]:
+    def _slot_targets(self) -> dict[int, Function]:
         """The targets of slots in the linkage table, if they are in the file itself."""
         exported = self._code.symbols.exported
         if exported is None:
