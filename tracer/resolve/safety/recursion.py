@@ -99,7 +99,7 @@ class Recursion:
 
     def begins_at(self, address: int) -> Function | None:
         """The function that begins there, or that of this file to which the linkage table jumps from there."""
-        function = self._code.symbols.at(address)
+        function = self._code.symbols.function_at(address)
         if function is not None and function.address == address:
             return function
         code = self._code.elf.memory(address, 16, "a call's target") if self._code.executable(address) else None
