@@ -269,7 +269,7 @@ def _kind_of_code(
     name = site.probe.rpartition(":")[2].partition("+")[0]
     for function in binary.symbols.named(name) if _in_function(site) and name else ():
         if function.ifunc and choices:
-            held = binary.symbols.at(site.address)
+            held = binary.symbols.function_at(site.address)
             chosen = f"{held.name}, " if held is not None and held.address == site.address else ""
             return (
                 f"{name} is an indirect function (ifunc), and {chosen}what its resolver chooses here, is probed: no"

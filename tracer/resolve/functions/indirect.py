@@ -84,10 +84,10 @@ def _size(binary: Binary, address: int) -> int | None:
     """The bytes of the function that begins there; None where none does."""
     if address == _VDSO or not binary.code.executable(address):
         return None
-    function = binary.symbols.at(address)
+    function = binary.symbols.function_at(address)
     if function is not None and function.address == address:
         return None if function.ifunc else function.size
-    frame = binary.code.frames.at(address)
+    frame = binary.code.frames.frame_at(address)
     return frame.size if frame is not None and frame.start == address and frame.size else None
 
 
@@ -285,7 +285,7 @@ def _refused(binary: Binary, function: Function, kind: str, vdso: bool) -> ElfEr
         relative = re.search(r"\[rip ([+-]) (0x[0-9a-f]+)\]", instruction.operands)
         if relative is not None and instruction.mnemonic == "lea":
             target = instruction.address + instruction.size + int(relative[1] + relative[2], 16)
-            candidate = code.symbols.at(target) if code.executable(target) else None
+            candidate = code.symbols.function_at(target) if code.executable(target) else None
             if candidate is not None and candidate.address == target:
                 names.add(candidate.name)
     common = os.path.commonprefix(sorted(names))  # noqa: RUF071 (these are names, not paths)

@@ -297,7 +297,7 @@ def site_inside(binary: Binary, around: Range, address: int, probe: str) -> File
     """The site at an instruction of a function that may be probed."""
     args = binary.function_args(around.name)
     if binary.arch is I386 and address == around.start:
-        named = binary.symbols.at(address)
+        named = binary.symbols.function_at(address)
         args = _at_entry(binary, named or Function("", address, 0, STB_LOCAL))
     return FileSite(
         kind="uprobe",
