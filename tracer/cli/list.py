@@ -179,7 +179,7 @@ def _show(probes: Iterable[Listed], target: Target, verbose: bool, as_json: bool
 
 
 def machine() -> Machine:
-    """What knows the kernel's events; loaded where they are listed."""
+    """The object that knows the kernel's events; loaded where they are listed."""
     from tracer.kernel.kernel_events import KernelEvents
 
     return KernelEvents()

@@ -68,5 +68,5 @@ def _offset(spec: ArgSpec) -> int:
 
 TRACEPOINT = ProbeKind(
     "tracepoint", ("tracepoint", "t"), _FORM, _build, ClauseKind("tracepoint", at_hits=True),
-    "a tracepoint", frozenset(("fields",)), machine=_events, places=("tracepoint",), told=("events", "probe"),
+    "a tracepoint", frozenset(("fields", "stack")), machine=_events, places=("tracepoint",), told=("events", "probe"),
 )  # fmt: skip

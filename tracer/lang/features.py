@@ -1,4 +1,4 @@
-"""What a program can need of a backend: an object for each, which the constructs of the language name.
+"""A feature is an object for what a program can need of a backend; the constructs of the language name them.
 
 Each backend has a state for each of them in its `features.py`; `tracer info` and the documentation show both.
 """
@@ -44,6 +44,7 @@ LOAD_COMPUTED = Feature("reading memory at a computed address")
 POINTER_32 = Feature("memory at a pointer of 32 bits that lies in memory")
 BUFFER_SIZED = Feature("buf of a length known at the hit")
 USER_STACK = Feature("ustack")
+STOPPED_STACK = Feature("ustack at tracepoint, profile, software and hardware")
 DEEP_STACK = Feature("more than 256 frames of a stack")
 INTERPRETED = Feature("ustack(python)")
 STACK_COMPUTED = Feature("a stack in a computation or in a key that is read")

@@ -1,4 +1,6 @@
-"""What a clause of calls reads: noted, and read in memory, as the call begins, and found again where it ends."""
+"""The values that a clause of calls reads: they are noted, and read in memory, as the call begins, and found again
+where it ends.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +113,7 @@ class Reads:
         return statements
 
     def _at_end(self, node: _Node, after: bool) -> _Node:
-        """The same as it is at the end of the call. `after`: memory is to be read there."""
+        """The statement or expression as it is at the end of the call. `after`: memory is to be read there."""
         result: Expr | None = None
         match node:
             case If(condition=condition, then=then, otherwise=otherwise):
@@ -153,8 +155,8 @@ class Reads:
         return expression
 
     def _guarded(self, node: Expr) -> Expr:
-        """What is read only where the conditions hold under which the clause asks for it, as far as they are of the
-        arguments: `if (args.p != 0) { print(args.p->x); }` reads nothing at 0.
+        """The expression, read only where the conditions hold under which the clause asks for it, as far as they are of
+        the arguments: `if (args.p != 0) { print(args.p->x); }` reads nothing at 0.
         """
         nothing = _NOTHING.get(type(node.type))
         if nothing is None or not self._where:
@@ -172,7 +174,7 @@ class Reads:
         return TupleItem(UINT64, span, Var(UINT64, span, self.record, "$call"), place)
 
     def typed(self, node: _Node) -> _Node:
-        """With the types of what was noted."""
+        """The statement or expression with the types of what was noted."""
         types = {self.record: self.note_type, self.memory: self.memory_type}
         if isinstance(node, Var) and node.slot in types:
             return replace(node, type=types[node.slot])
@@ -180,7 +182,7 @@ class Reads:
 
 
 def _conditions(condition: Expr, holds: bool) -> list[Expr]:
-    """What is known as a call begins, where a condition holds or not: the parts of it that are of the arguments."""
+    """The conditions that are known as a call begins, where one holds or not: its parts that are of the arguments."""
     if holds:
         match condition:
             case Binary(op="&&", left=left, right=right):
@@ -218,7 +220,7 @@ def _number_in(values: list[Expr], node: Expr) -> int:
 
 
 def _bare(node: Expr) -> Expr:
-    """The same wherever it stands in the text."""
+    """The expression without its places in the text: the same wherever it stands."""
     return replace(below(node, _bare), span=NOWHERE)
 
 

@@ -128,7 +128,7 @@ class _Split:
         return decls
 
     def calls(self) -> Calls:
-        """What is kept of them."""
+        """The maps and names that are kept for the calls of the clause."""
         read = tuple([(expression.span, expression.type) for expression in (*self._reads.noted, *self._reads.read)])
         memory = self._name("memory") if self._reads.read else ""
         return Calls(

@@ -1,4 +1,5 @@
-"""What a clause reads at a hit, as fetch arguments of uprobe_events, and how its values come out of a sample.
+"""Fetch arguments of uprobe_events for what a clause reads at a hit, and the sources that take its values out of a
+sample.
 
 A fetch argument is a name, a place and a type, `f0=+0(%di):s32`. The kernel reads all of them at the hit, one after the
 other, into one buffer. Two things it does not tell, so the event must be laid out to show them (tried on 6.18):

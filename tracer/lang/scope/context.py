@@ -135,7 +135,7 @@ class Context:
         return not self.unit.clause.uncalled
 
     def untyped(self, message: str, span: Span, hint: str | None = None) -> None:
-        """The same for a value whose type is known only at a site: without it nothing that follows can be checked."""
+        """Reports a value whose type is known only at a site: without it nothing that follows can be checked."""
         if not self.misplaced(message, span, hint):
             self.lost = True
 
@@ -160,7 +160,7 @@ class Context:
         self.diagnostics[diagnostic] = None
 
     def _of_call(self, diagnostic: Diagnostic) -> Diagnostic:
-        """The same, as the user wrote it: variables by their own names, and where the call is, unless it shows."""
+        """Says a diagnostic in words of the user: variables by their names, and where the call is, unless it shows."""
         callee, call = self.calls[-1]
         message, hint = (
             text and re.sub(_OWN, r"$\1", re.sub(_RESULT, r"the result of \1()", text))

@@ -161,7 +161,7 @@ def _refuse_foreign(kind: ProbeKind, parts: list[Part], span: Span) -> None:
 
 
 def refusal(word: str) -> tuple[str, str] | None:
-    """Why a kind of probe that bpftrace has is not supported, and what to do; None for any other word."""
+    """The reason why a kind of probe of bpftrace is not supported, and its remedy; None for any other word."""
     from tracer.lang import unsupported
 
     if word not in unsupported.PROBES:

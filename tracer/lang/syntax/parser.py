@@ -248,7 +248,7 @@ class Parser(StatementParser):
             )
 
     def _with_quotes(self, diagnostic: Diagnostic, end: int) -> Diagnostic:
-        """The same fault, with the likeliest reason where an attach point was cut at a blank."""
+        """Adds to a fault the likeliest reason where an attach point was cut at a blank."""
         rest = self.source.text[end:].lstrip(" \t")
         if "incomplete" not in diagnostic.message or rest.startswith(("{", "/", ",", "\n")) or not rest:
             return diagnostic

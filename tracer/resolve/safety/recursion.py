@@ -14,6 +14,7 @@ from functools import cached_property
 from tracer.kinds.arch import EM_X86, EM_X86_64, X86_64
 from tracer.resolve.elf.relocations import relocations
 from tracer.resolve.elf.symbol_table import Function
+from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.safety.code import Code
 
 _MOST_FUNCTIONS, _MOST_BYTES = 16, 16 << 10
@@ -62,6 +63,25 @@ class Recursion:
             if alone:
                 break
         return None if unknown or todo else False
+
+    def callees(self, function: Function) -> tuple[list[Function], bool]:
+        """The other functions of the file that it calls or jumps to, in the order of its code; and whether it calls
+        what is not known: through a pointer, or in another file.
+        """
+        around = self._code.range_of(function)
+        reached: dict[int, Function] = {}
+        elsewhere = False
+        for instruction in self._code.instructions(around):
+            target = instruction.target if instruction.calls or instruction.jumps else None
+            if target is None or around.holds(target):
+                elsewhere = elsewhere or (instruction.calls and target is None)
+                continue
+            callee = self.begins_at(target)
+            if callee is None:
+                elsewhere = elsewhere or instruction.calls
+            elif callee.address != function.address and not is_cold(callee.name):
+                reached.setdefault(callee.address, callee)
+        return list(reached.values()), elsewhere
 
     def called(self, address: int) -> Function | None:
         """The function of this file that a call of an address enters, by its symbol, through the linkage table, or by

@@ -118,7 +118,7 @@ class Process:
         """The number of the first state in which the same was mapped at these addresses: they mean the same there, and
         one number says so however often something else has come and gone.
         """
-        if len(self.images) == 1:
+        if len(self.images) < 2:
             return image.state
         state = image.states.get(addresses)
         if state is None:

@@ -184,7 +184,7 @@ class Attachments:
         return {point for _, point, _ in self._descriptors}
 
     def _close_in_order(self, held: list[Held]) -> None:
-        """Those at the ends of calls last: what was seen to begin before shall be seen to end."""
+        """Closes those at the ends of calls last: what was seen to begin before shall be seen to end."""
         last = [link for link in held if link[0] in self._ends]
         self._close([link for link in held if link[0] not in self._ends] if last else held)
         if last:
