@@ -43,7 +43,7 @@ class ClauseKind:
 
 AT_HITS = ClauseKind("probe", at_hits=True)
 AT_ENDS = ClauseKind("call", at_hits=True)
-"""Of calls: what is read is of their beginning and of their end (`plan.calls`)."""
+"""A clause of calls reads values of their beginning and of their end (`plan.calls`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,8 @@ as to write.
 """
 
 _Column = tuple[str, Any]
-"""What all sites have in one field: one value of "all", or "each" one's, or of "texts" what they begin with and the
-number of the list of ends: the names of functions end the names of their probes.
+"""The values that all sites have in one field: one value of "all", or "each" one's, or of "texts" what they begin with
+and the number of the list of ends: the names of functions end the names of their probes.
 """
 
 
