@@ -15,7 +15,9 @@ from tracer.errors import Diagnostic, Fault, Span, TracerError
 if TYPE_CHECKING:
     from tracer.kinds.site import FileSite, Site
 
-AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe", "call", "tracepoint"]
+AttachKind = Literal[
+    "begin", "end", "interval", "usdt", "uprobe", "uretprobe", "call", "tracepoint", "profile", "software", "hardware"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ class ProbeKind:
     in no file.
     `reads` is what a clause may read beside what is known everywhere: "probe" (memory, stack, function of the hit
     process), "arguments", "note" (which says the size and sign of each argument), "return", "call" (how long it took),
-    "fields" (of an event's record). `target` names what it finds in a file, "" where it goes into none; `sites` finds
+    "fields" (of an event's record), "stack" (of the program that is stopped in the kernel or by it). `target` names what it finds in a file, "" where it goes into none; `sites` finds
     it there. `pattern`: provider, name and whether the name is C++'s alone, of what follows the file where it is
     listed; raises `ValueError` with what it takes. `units`: what follows the word where there is no file to list.
     `places`: what `Site.kind` says of its sites. `told`: what they are called together, and the value that tells them
@@ -184,7 +186,7 @@ class ProbeKind:
     source_lines: bool = False
     sites: Callable[[AttachPoint, SearchedFile], list[FileSite]] | None = None
     pattern: Callable[[list[str]], tuple[str, str, bool]] | None = None
-    units: tuple[str, ...] = ()
+    units: Callable[[], tuple[str, ...]] | None = None
     alone: Callable[[AttachPoint], Site] | None = None
     machine: Callable[[AttachPoint, Machine], list[Site]] | None = None
     places: tuple[str, ...] = ()

@@ -245,7 +245,9 @@ class Definitions:
             self._unused = None
 
     def format(self, event: UprobeEvent) -> EventFormat:
-        """The layout of a defined event."""
+        """The layout of an event."""
+        if (known := event.layout) is not None:
+            return known
         if event.name not in self._formats:
             self._formats[event.name] = parse_format(
                 self._tracefs.format(*event.where(self.group)), event.fetches(event.places[0])

@@ -23,6 +23,7 @@ _TRIALS = {
     "walks": ("bpf map walks", "needs Linux 5.13; for over a map in a probe: --backend ftrace"),
     "repeats": ("bpf loops", "needs Linux 5.17; loops of much: --backend ftrace"),
     "mappings": ("bpf mappings", "needs Linux 5.17; names of what was loaded in turn at one address: --backend ftrace"),
+    "user_registers": ("bpf user registers", "needs Linux 5.15; ustack at events of the kernel: --backend ftrace"),
     "long_keys": ("bpf long keys", "needs Linux 5.11; beyond 512 bytes: --backend ftrace"),
     "late_allocation": ("bpf late allocation", "needs Linux 6.1; maps take it at once"),
 }
