@@ -66,7 +66,7 @@ class More:
     @property
     def taken(self) -> int:
         """How many sites there are already."""
-        return sum(map(len, (self.plan.found or {}).values()))
+        return sum(map(len, (self.plan.sites_so_far or {}).values()))
 
     def of(self, whole: Plan, added: Collection[Spot]) -> Plan:
         """The part of a plan of all sites that is about those of these files. Raises `TracerError` where it does not go
@@ -143,7 +143,7 @@ def plan(
         places = places_among(chain.from_iterable(sites.values()))
     added = frozenset(site.spot for site in places)
     if more is not None:
-        sites = {index: (*own, *sites.get(index, ())) for index, own in (more.plan.found or {}).items()}
+        sites = {index: (*own, *sites.get(index, ())) for index, own in (more.plan.sites_so_far or {}).items()}
         places = places_among(chain.from_iterable(sites.values()))
 
     @lru_cache(maxsize=1)

@@ -128,10 +128,10 @@ class Bench:
         seen, limit = Seen(), limit_s * PATIENCE
         report = self.folder / "report"
         report.unlink(missing_ok=True)
-        with target(self.target, *words) as own:
-            assert read_line(own) == "ready"
+        with target(self.target, *words) as traced_process:
+            assert read_line(traced_process) == "ready"
             program = SHAPES[config.shape].format(self.target)
-            traced = " ".join([str(self.target), *words]) if config.mode == "-c" else str(own.pid)
+            traced = " ".join([str(self.target), *words]) if config.mode == "-c" else str(traced_process.pid)
             command = [*prefix, *TRACER, "--backend", config.backend, "-e", program, config.mode, traced]
             injected = [str(word) for word in (injector(), report, *inject, self.target)]
             with self._started([*injected, *command], self.cache(config)) as process:
@@ -141,7 +141,7 @@ class Bench:
                 if config.mode == "-p":
                     self._until_attached(process, limit)
                     start = time.monotonic()
-                    self._answers(own, seen)
+                    self._answers(traced_process, seen)
                     if process.poll() is None:
                         process.send_signal(signal.SIGINT)
                 try:
@@ -153,10 +153,10 @@ class Bench:
                 seen.seconds = time.monotonic() - start
                 seen.status = process.wait()
                 thread.join()
-            self._untouched(own, seen, "traced")
+            self._untouched(traced_process, seen, "traced")
             if config.mode == "-c":
-                self._answers(own, seen)
-            self._ends(own, seen)
+                self._answers(traced_process, seen)
+            self._ends(traced_process, seen)
         if any(str(self.target) in line for line in uprobe_events()):
             seen.wrong("a definition left", [line for line in uprobe_events() if str(self.target) in line])
         if self.target.exists():

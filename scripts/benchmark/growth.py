@@ -79,8 +79,8 @@ def growth(setting: Setting) -> list[Work]:
 def _points(setting: Setting) -> list[Point]:
     hits = setting.hits
 
-    def row(kind: str, at: int, words: str) -> Row:
-        return Row(f"{kind}-{at}", f"a hit, {words}", "ns", floor="program")
+    def row(kind: str, number: int, words: str) -> Row:
+        return Row(f"{kind}-{number}", f"a hit, {words}", "ns", floor="program")
 
     keys = [
         Point(

@@ -44,10 +44,10 @@ def counted(out: bytes, hits: int) -> tuple[str, ...]:
 
 def in_buckets(out: bytes, hits: int) -> tuple[str, ...]:
     """Of `@ = hist(arg0)`."""
-    found, expected = buckets(out), log2_counts(hits)
-    if found == expected:
+    counts, expected = buckets(out), log2_counts(hits)
+    if counts == expected:
         return ()
-    return (f"counts {sum(found):,} of {hits:,}" if sum(found) != hits else "wrong buckets",)
+    return (f"counts {sum(counts):,} of {hits:,}" if sum(counts) != hits else "wrong buckets",)
 
 
 def by_number(out: bytes, hits: int) -> tuple[str, ...]:
@@ -67,8 +67,8 @@ def by_member(out: bytes, hits: int) -> tuple[str, ...]:
 
 def each_timed(out: bytes, hits: int) -> tuple[str, ...]:
     """Of the time since the hit before: all in some bucket."""
-    found = sum(buckets(out))
-    return () if found == hits else (f"counts {found:,} of {hits:,}",)
+    counted = sum(buckets(out))
+    return () if counted == hits else (f"counts {counted:,} of {hits:,}",)
 
 
 _TYPES = "struct inner { int pad; int number; }; struct outer { long pad; struct inner *inner; };"

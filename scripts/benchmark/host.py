@@ -64,5 +64,5 @@ def load() -> float:
 
 
 def _processor() -> str:
-    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return found[1].strip() if found else platform.machine()
+    match = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return match[1].strip() if match else platform.machine()

@@ -29,8 +29,8 @@ def listing(setting: Setting) -> list[Work]:
 
 def libjvm() -> Path | None:
     """The library, by its own path: Java's home is often reached through links."""
-    found = sorted({path.resolve() for place in _PLACES for path in Path("/").glob(place[1:])})
-    return found[0] if found else None
+    paths = sorted({path.resolve() for place in _PLACES for path in Path("/").glob(place[1:])})
+    return paths[0] if paths else None
 
 
 def _list(setting: Setting, key: str, search: str, one: Speaker) -> Reading:

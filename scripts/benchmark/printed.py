@@ -44,8 +44,8 @@ def received(out: bytes, hits: int) -> tuple[int, bool]:
     if start >= 0 and zlib.crc32(out[start:].rstrip(b"\n") + b"\n") == _sum_of_all(hits):
         return hits, True
     count, in_order = 0, True
-    for found in _LINE.finditer(out):  # no list: ours would be the largest process
-        in_order = in_order and int(found[1]) == count
+    for line in _LINE.finditer(out):  # no list: ours would be the largest process
+        in_order = in_order and int(line[1]) == count
         count += 1
     return count, in_order and count == hits
 

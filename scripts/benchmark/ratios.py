@@ -28,7 +28,7 @@ class Ratio:
 
 def ratios(results: Results) -> list[Ratio]:
     """All of them, row by row."""
-    return [each for row in results.rows if row.unit in _COSTS for each in _of_row(results, row)]
+    return [ratio for row in results.rows if row.unit in _COSTS for ratio in _of_row(results, row)]
 
 
 def _of_row(results: Results, row: Row) -> Iterator[Ratio]:
@@ -40,15 +40,15 @@ def _of_row(results: Results, row: Row) -> Iterator[Ratio]:
             theirs = results.cell(row.key, of).values
             if of == FLOOR:
                 theirs = results.floor(row.floor)
-            found = ratio(ours, theirs)
-            if found is not None:
-                yield Ratio(row.key, who, of, found)
+            quotient = ratio(ours, theirs)
+            if quotient is not None:
+                yield Ratio(row.key, who, of, quotient)
 
 
 def _others(results: Results, who: str) -> list[str]:
     """Whom a tracer is held against: every bpftrace, bcc where it is ftrace, itself of another tree."""
     backend = who.split()[1]
-    peers = [each for each in results.contestants if each.startswith("bpftrace ")]
+    peers = [name for name in results.contestants if name.startswith("bpftrace ")]
     if who != f"tracer {backend}":
         return [f"tracer {backend}"]
     return [FLOOR, *peers] if backend == "bcc" else ["tracer bcc"]

@@ -58,7 +58,7 @@ class Report:
     @property
     def regressions(self) -> list[Change]:
         """The ratios that became worse by more than the noise."""
-        return [each for each in self.changes.values() if each.is_worse]
+        return [change for change in self.changes.values() if change.is_worse]
 
     @property
     def table(self) -> Grid:
@@ -84,16 +84,16 @@ def to_json(report: Report) -> str:
     return json.dumps(
         {
             "host": asdict(report.host),
-            "rows": [_row(report, at) for at in range(len(report.results.rows))],
-            "regressions": [asdict(each) for each in report.regressions],
+            "rows": [_row(report, number) for number in range(len(report.results.rows))],
+            "regressions": [asdict(change) for change in report.regressions],
         },
         indent=1,
         ensure_ascii=False,
     )
 
 
-def _row(report: Report, at: int) -> dict[str, Any]:
-    row = report.results.rows[at]
+def _row(report: Report, number: int) -> dict[str, Any]:
+    row = report.results.rows[number]
     cells = {}
     for who in report.results.contestants:
         cell = report.results.cell(row.key, who)
@@ -104,6 +104,6 @@ def _row(report: Report, at: int) -> dict[str, Any]:
         "title": row.title,
         "unit": row.unit,
         "contestants": cells,
-        "ratios": {each.name: asdict(each.spread) for each in report.ratios if each.row == row.key},
-        "limits": [asdict(each) for each in report.verdicts if each.row == row.key],
+        "ratios": {ratio.name: asdict(ratio.spread) for ratio in report.ratios if ratio.row == row.key},
+        "limits": [asdict(verdict) for verdict in report.verdicts if verdict.row == row.key],
     }

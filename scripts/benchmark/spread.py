@@ -37,8 +37,8 @@ def paired(
     combine: Callable[[float, float], float],
 ) -> Spread | None:
     """Of the figures that `combine` makes of each round where both have one; None where no round has."""
-    made = [combine(one, other) for one, other in zip(ones, others, strict=False) if one is not None and other]
-    return spread(made) if made else None
+    figures = [combine(one, other) for one, other in zip(ones, others, strict=False) if one is not None and other]
+    return spread(figures) if figures else None
 
 
 def ratio(ones: Sequence[float | None], others: Sequence[float | None]) -> Spread | None:

@@ -89,20 +89,20 @@ class Subjects:
 def subjects() -> Iterator[Subjects]:
     """Builds them, and removes them afterwards."""
     with TemporaryDirectory(prefix="tracer-bench.") as place:
-        made = Subjects(Path(place))
-        compile_c([str(_HITS)], made.hits)
-        yield made
+        built = Subjects(Path(place))
+        compile_c([str(_HITS)], built.hits)
+        yield built
 
 
 def _assembly(functions: int) -> str:
     """Functions of a nop and a return, 16 bytes apart as compilers place them, and a table of them."""
-    each = "\n".join(
+    bodies = "\n".join(
         f".p2align 4\n.globl {name}\n.type {name}, @function\n{name}:\nnop\nret\n.size {name}, .-{name}"
         for name in (f"site_{number}" for number in range(functions))
     )
     table = "\n".join(f".quad site_{n}" for n in range(functions))
     return (
-        f'.text\n{each}\n.section .data.rel.ro, "aw"\n.p2align 3\n.globl functions\nfunctions:\n{table}\n'
+        f'.text\n{bodies}\n.section .data.rel.ro, "aw"\n.p2align 3\n.globl functions\nfunctions:\n{table}\n'
         f".globl functions_count\nfunctions_count:\n.quad {functions}\n"
         '.section .note.GNU-stack, "", @progbits\n'
     )
@@ -127,7 +127,7 @@ def place_of_usdt(program: Path) -> Place:
             if isinstance(section, NoteSection) and section.name == ".note.stapsdt":
                 note = next(iter(section.iter_notes()))
                 words = bytes(note["n_descdata"])
-                address, semaphore = (int.from_bytes(words[at : at + 8], "little") for at in (0, 16))
+                address, semaphore = (int.from_bytes(words[start : start + 8], "little") for start in (0, 16))
                 return Place(_offset(elf, address), _offset(elf, semaphore) if semaphore else 0)
     raise BenchError(f"{program} has no USDT probe")
 
@@ -137,8 +137,8 @@ def place_of_function(program: Path, name: str) -> Place:
     with program.open("rb") as file:
         elf = ELFFile(file)
         for section in elf.iter_sections():
-            if isinstance(section, SymbolTableSection) and (found := section.get_symbol_by_name(name)):
-                return Place(_offset(elf, found[0]["st_value"]), 0)
+            if isinstance(section, SymbolTableSection) and (symbols := section.get_symbol_by_name(name)):
+                return Place(_offset(elf, symbols[0]["st_value"]), 0)
     raise BenchError(f"{program} has no function {name}")
 
 

@@ -40,17 +40,18 @@ def sources(suites: Sequence[str], folder: Path = Path("/etc/apt")) -> str:
     Raises `NotAvailable` where it names no archive of Debian at all.
     """
     plain = debian(folder).stanza([suite for suite in suites if not suite.endswith("-security")])
-    found = next((each for each in _debians(folder) if each.suites[0].endswith(("-security", "/updates"))), None)
+    others = (other for other in _debians(folder) if other.suites[0].endswith(("-security", "/updates")))
+    archive = next(others, None)
     security = [suite for suite in suites if suite.endswith("-security")]
-    return plain if found is None else f"{plain}\n{found.stanza(security)}"
+    return plain if archive is None else f"{plain}\n{archive.stanza(security)}"
 
 
 def debian(folder: Path = Path("/etc/apt")) -> Archive:
     """The archive of Debian's releases. Raises `NotAvailable`."""
-    found = next((each for each in _debians(folder) if each.suites[0].isalpha()), None)
-    if found is None:
+    archive = next((candidate for candidate in _debians(folder) if candidate.suites[0].isalpha()), None)
+    if archive is None:
         raise NotAvailable(f"{folder} names no archive of Debian's packages; add one to {folder / 'sources.list.d'}")
-    return found
+    return archive
 
 
 def _debians(folder: Path) -> Iterator[Archive]:
@@ -59,21 +60,21 @@ def _debians(folder: Path) -> Iterator[Archive]:
     for path in dict.fromkeys((folder / "sources.list", parts / "debian.sources", *sorted(parts.glob("*")))):
         parse = {".sources": _deb822, ".list": _one_line}.get(path.suffix)
         if parse is not None and path.is_file():
-            found = parse(path.read_text(errors="replace"))
-            yield from (each for each in found if "debian" in each.uri and "main" in each.components)
+            archives = parse(path.read_text(errors="replace"))
+            yield from (archive for archive in archives if "debian" in archive.uri and "main" in archive.components)
 
 
 def _one_line(text: str) -> Iterator[Archive]:
     for line in text.splitlines():
         if match := _ONE_LINE.fullmatch(line.partition("#")[0].strip()):
-            settings = dict(each.split("=", 1) for each in (match[1] or "").split() if "=" in each)
+            settings = dict(setting.split("=", 1) for setting in (match[1] or "").split() if "=" in setting)
             yield Archive(match[2], (match[3],), tuple(match[4].split()), _options(settings))
 
 
 def _deb822(text: str) -> Iterator[Archive]:
     for paragraph in re.split(r"\n[ \t]*\n", re.sub(r"^#.*\n?", "", text, flags=re.MULTILINE)):
-        found = re.findall(r"^(\S+):[ \t]*(.*(?:\n[ \t].*)*)", paragraph, re.MULTILINE)
-        fields = {name.lower(): value.rstrip() for name, value in found}
+        pairs = re.findall(r"^(\S+):[ \t]*(.*(?:\n[ \t].*)*)", paragraph, re.MULTILINE)
+        fields = {name.lower(): value.rstrip() for name, value in pairs}
         if fields.get("enabled", "yes").lower() in ("no", "false", "0") or "deb" not in fields.get("types", "").split():
             continue
         components = tuple(fields.get("components", "").split())

@@ -28,7 +28,7 @@ def locked(name: str) -> Iterator[None]:
         yield
 
 
-def made(name: str, make: Callable[[Path], None]) -> Path:
+def directory_of(name: str, make: Callable[[Path], None]) -> Path:
     """The directory of that name, made by `make` in a place of its own if it is not there yet."""
     home = cache_directory() / name
     if home.is_dir():

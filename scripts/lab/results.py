@@ -108,12 +108,12 @@ class Row:
 
 def rows(results: Sequence[Result]) -> list[Row]:
     """The counts by suite and backend, the tests of the kernel last."""
-    found: list[Row] = []
+    table: list[Row] = []
     for part in sorted({result.part for result in results}, key=lambda name: (name == _OWN, name)):
         counts = Counter(result.outcome for result in results if result.part == part)
         outcomes = ("passed", "refused", "excepted", "skipped", "failed")
-        found.append(Row(part, *(counts[outcome] for outcome in outcomes)))
-    return found
+        table.append(Row(part, *(counts[outcome] for outcome in outcomes)))
+    return table
 
 
 def report(outcome: Outcome) -> str:
@@ -150,7 +150,7 @@ def to_json(outcome: Outcome) -> str:
 def from_json(text: str) -> Outcome:
     """The inverse of `to_json`."""
     fields = json.loads(text)
-    results = tuple(Result(**each) for each in fields.pop("results"))
+    results = tuple(Result(**result) for result in fields.pop("results"))
     return Outcome(results=results, trouble=tuple(fields.pop("trouble")), **fields)
 
 
@@ -168,13 +168,13 @@ def write_table(outcomes: Mapping[str, Outcome | NotAvailable], document: Path =
 
 def _rows_of(text: str) -> dict[str, list[str]]:
     """The rows of each kernel in a table; a row without a name goes on with the one above."""
-    found: dict[str, list[str]] = {}
+    by_kernel: dict[str, list[str]] = {}
     kernel = ""
     for line in text.splitlines():
         if line.startswith("| "):
             kernel = next(iter(line.split("|")[1].split()), kernel)
-            found.setdefault(kernel, []).append(line)
-    return found
+            by_kernel.setdefault(kernel, []).append(line)
+    return by_kernel
 
 
 def table(outcomes: Mapping[str, Outcome | NotAvailable], before: Mapping[str, Sequence[str]] | None = None) -> str:

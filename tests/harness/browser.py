@@ -136,14 +136,14 @@ class Tab:
 @contextmanager
 def browser(folder: Path) -> Iterator[Tab]:
     """A browser with a profile of its own in `folder`, which is empty."""
-    found = program()
-    assert found is not None
+    path = program()
+    assert path is not None
     to_browser, write = os.pipe()
     read, from_browser = os.pipe()
     # It wants its two ends as descriptors 3 and 4, which may be taken here: the shell puts them there.
     moved = f'exec "$0" "$@" 3<&{to_browser} 4>&{from_browser}'
     process = subprocess.Popen(
-        ["bash", "-c", moved, found, *FLAGS, f"--user-data-dir={folder}", "about:blank"],
+        ["bash", "-c", moved, path, *FLAGS, f"--user-data-dir={folder}", "about:blank"],
         pass_fds=(to_browser, from_browser), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, start_new_session=True, env={**os.environ, "HOME": str(folder)},
     )  # fmt: skip

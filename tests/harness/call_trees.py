@@ -20,7 +20,7 @@ class Trees(NamedTuple):
     """
 
     returned: int
-    left: int
+    abandoned: int
     wrong: tuple[str, ...]
     more_ns: tuple[int, ...]
     beyond: int
@@ -54,64 +54,64 @@ def compared(path: Path, backend: str, seed: int, trees: int, said: Path) -> Tre
     shown = '{ printf("%d %d %d %d %d\\n", arg0, retval, duration, self_time, probe_time); }'
     text = f"call:{path}:node {shown} call:{path}:other {shown}"
     done = tracer("-q", "--backend", backend, "-o", str(said), "-c", f"{path} {seed} {trees}", "-e", text)
-    own: dict[int, Own] = {}
-    returned = left = 0
+    stated: dict[int, Own] = {}
+    returned = abandoned = 0
     for line in done.text.splitlines():
         match line.split():
             case ["own", *words]:
                 call = Own(*map(int, words))
-                own[call.id] = call
+                stated[call.id] = call
             case ["all", *words]:
-                returned, left = map(int, words)
-    wrong = [] if len(own) == returned and done.status == 0 else [f"the program printed {len(own)} of {returned}"]
+                returned, abandoned = map(int, words)
+    wrong = [] if len(stated) == returned and done.status == 0 else [f"the program printed {len(stated)} of {returned}"]
     seen: dict[int, Seen] = {}
     for line in said.read_text().splitlines():
         if line:
             number, *values = map(int, line.split())
             wrong += [f"call {number} is there twice"] if number in seen else []
             seen[number] = Seen(*values)
-    for number in own.keys() | seen.keys():
-        if number not in own or number not in seen or own[number].result != seen[number].result:
-            wrong.append(f"call {number}: {own.get(number)}, and tracer says {seen.get(number)}")
+    for number in stated.keys() | seen.keys():
+        if number not in stated or number not in seen or stated[number].result != seen[number].result:
+            wrong.append(f"call {number}: {stated.get(number)}, and tracer says {seen.get(number)}")
     told = re.fullmatch(r"(?:tracer: (\d+) calls? left out: no return, .*\n)?", done.err)
-    if told is None or int(told[1] or 0) != left:
-        wrong.append(f"{left} calls were left, and tracer says: {done.err}")
+    if told is None or int(told[1] or 0) != abandoned:
+        wrong.append(f"{abandoned} calls were left, and tracer says: {done.err}")
     if wrong:
-        return Trees(returned, left, tuple(wrong), (), 0)
-    wrong += _times(own, seen)
+        return Trees(returned, abandoned, tuple(wrong), (), 0)
+    wrong += _times(stated, seen)
     # By the clocks of the program: what both probes of a call without another inside it take of its caller.
-    alone = sorted(call.around - call.inside for call in own.values() if not call.entered)
+    alone = sorted(call.around - call.inside for call in stated.values() if not call.entered)
     cost = alone[len(alone) // 2]
-    more = sorted(_more(own[number], each) for number, each in seen.items())
-    beyond = sum(_more(own[number], each) > 2 * cost * (1 + own[number].entered) for number, each in seen.items())
-    return Trees(returned, left, tuple(wrong), tuple(more), beyond)
+    more = sorted(_more(stated[number], call) for number, call in seen.items())
+    beyond = sum(_more(stated[number], call) > 2 * cost * (1 + stated[number].entered) for number, call in seen.items())
+    return Trees(returned, abandoned, tuple(wrong), tuple(more), beyond)
 
 
-def _more(own: Own, seen: Seen) -> int:
-    return seen.duration + seen.probe_time - own.inside
+def _more(stated: Own, seen: Seen) -> int:
+    return seen.duration + seen.probe_time - stated.inside
 
 
-def _times(own: Mapping[int, Own], seen: Mapping[int, Seen]) -> Iterator[str]:
+def _times(stated: Mapping[int, Own], seen: Mapping[int, Seen]) -> Iterator[str]:
     """What is wrong with the times."""
     threads: dict[int, list[Own]] = {}
-    for call in own.values():
+    for call in stated.values():
         threads.setdefault(call.id // _THREAD, []).append(call)
     costs: dict[tuple[int, int], set[int]] = {}
     for calls in threads.values():
         for number, call in enumerate(calls):
-            each = seen[call.id]
-            if not call.inside <= each.duration + each.probe_time <= call.around:
-                yield f"{call}: {each} is not between both clocks"
+            told = seen[call.id]
+            if not call.inside <= told.duration + told.probe_time <= call.around:
+                yield f"{call}: {told} is not between both clocks"
             if call.turns:
-                if not 0 <= each.self_time <= each.duration:
-                    yield f"{call}: {each}"
+                if not 0 <= told.self_time <= told.duration:
+                    yield f"{call}: {told}"
                 continue
             ended = calls[call.before : number]
             below = sum(seen[child.id].self_time for child in ended)
-            if each.self_time != max(each.duration - below, 0):
-                yield f"{call}: {each}, and calls below have {below} ns"
-            if each.duration:
-                costs.setdefault((call.entered, len(ended)), set()).add(each.probe_time)
+            if told.self_time != max(told.duration - below, 0):
+                yield f"{call}: {told}, and calls below have {below} ns"
+            if told.duration:
+                costs.setdefault((call.entered, len(ended)), set()).add(told.probe_time)
     yield from _costs(costs)
 
 

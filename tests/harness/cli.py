@@ -294,6 +294,6 @@ def goes_on(*pids: int, times: int = 5) -> None:
 
 
 def _sleeps(pid: int) -> int:
-    found = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
-    assert found is not None
-    return int(found[1])
+    match = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+    assert match is not None
+    return int(match[1])

@@ -75,20 +75,20 @@ def left_since(before: Traces, patience_s: float = _GRACE_S) -> dict[str, list[o
     What a living process holds open is not left, nor is what another program defined: they may run beside the tests.
     """
     end = time.monotonic() + patience_s * PATIENCE
-    left = traces()
-    while (found := _held_by_nobody(left.beyond(before))) and time.monotonic() < end:
+    beyond = traces()
+    while (lasting := _held_by_nobody(beyond.beyond(before))) and time.monotonic() < end:
         time.sleep(0.05)
-        left = left.still_in(traces())
-    return found
+        beyond = beyond.still_in(traces())
+    return lasting
 
 
 def _held_by_nobody(beyond: dict[str, list[object]]) -> dict[str, list[object]]:
     held = _held() if beyond else {}
-    found = {
+    not_held = {
         kind: [one for one in ones if one not in held.get(kind, ()) and not _is_of_another(one)]
         for kind, ones in beyond.items()
     }
-    return {kind: ones for kind, ones in found.items() if ones}
+    return {kind: ones for kind, ones in not_held.items() if ones}
 
 
 @contextmanager
@@ -96,8 +96,8 @@ def nothing_left() -> Iterator[Traces]:
     """Fails if what happens inside leaves anything in the kernel."""
     before = traces()
     yield before
-    left = left_since(before)
-    assert not left, f"left behind: {left}"
+    lasting = left_since(before)
+    assert not lasting, f"left behind: {lasting}"
 
 
 def _held() -> dict[str, set[int]]:
@@ -149,7 +149,7 @@ class KernelLog:
         """The new lines: "ref_ctr decrement failed for inode: 0x2a offset: …" and, of the program that removed it,
         "uprobe: bpftrace:4242 failed to unregister, leaking uprobe".
         """
-        found = []
+        lines = []
         while self._log >= 0:
             try:
                 line = os.read(self._log, 8192).decode(errors="replace").partition(";")[2].strip()
@@ -160,8 +160,8 @@ class KernelLog:
                     continue
                 raise
             if "leaking uprobe" in line or "ref_ctr decrement failed" in line:
-                found.append(line)
-        return found
+                lines.append(line)
+        return lines
 
     def close(self) -> None:
         """Lets go of it."""

@@ -94,9 +94,9 @@ def _serve() -> None:
             import_module(module.name)
     from tracer.cli.app import main
 
-    for made in gc.get_objects():
-        if isinstance(made, type) and made.__dict__.get("__init__") is dataclass._first_init:
-            _complete(made)
+    for cls in gc.get_objects():
+        if isinstance(cls, type) and cls.__dict__.get("__init__") is dataclass._first_init:
+            _complete(cls)
 
     gc.disable()  # as the command does before its imports
     gc.freeze()
@@ -113,9 +113,9 @@ def _serve() -> None:
         print(_status(child), flush=True)
 
 
-def _complete(made: Any) -> None:
+def _complete(cls: Any) -> None:
     """Compiles what a class of `tracer.dataclass` compiles with its first object: each run would do it anew."""
-    made.__init__ = dataclass._compiled_init(made, dataclass._fields(made), made._is_frozen)
+    cls.__init__ = dataclass._compiled_init(cls, dataclass._fields(cls), cls._is_frozen)
 
 
 def _status(child: int) -> int:

@@ -45,7 +45,9 @@ def trace(
     with _heard() as told:
         prepared = Prepared(asked)
         try:
-            prepared.compile(lambda plan, said: warnings.extend([Overhead(plan.program.source, each) for each in said]))
+            prepared.compile(
+                lambda plan, said: warnings.extend([Overhead(plan.program.source, warning) for warning in said])
+            )
         except BaseException:
             prepared.close()
             raise
@@ -59,8 +61,8 @@ def check(program: str, *args: str, config: Mapping[str, Any] | None = None) -> 
     from tracer import pipeline
 
     with _heard() as told:
-        found = pipeline.plan(Source(program), args, given=_settings(config))[1]
-    return [*(Diagnostic(line, severity="warning") for line in told), *found]
+        warnings = pipeline.plan(Source(program), args, given=_settings(config))[1]
+    return [*(Diagnostic(line, severity="warning") for line in told), *warnings]
 
 
 def probes(pattern: str | os.PathLike[str], pid: Whom | None = None) -> list[Listed]:

@@ -1,4 +1,4 @@
-"""What takes the events of a trace: makes them plain where the trace runs, and keeps them for who reads."""
+"""The collector takes the events of a trace, makes them plain where the trace runs, and keeps them for who reads."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Collector(Consumer):
         once = Once(effects)
         self.renderer = PlainRenderer(program, names, self, once.of_each())
         written = [
-            renderer_of(each.format)(program, names, each.file, effects=once.of_each()) for each in self.writers
+            renderer_of(writer.format)(program, names, writer.file, effects=once.of_each()) for writer in self.writers
         ]
         return Several([self.renderer, *written], once)
 
@@ -91,7 +91,7 @@ class Collector(Consumer):
     escapes = False
 
     def notice(self, notice: Notice) -> None:
-        self._give(lambda each: each.notice(notice))
+        self._give(lambda consumer: consumer.notice(notice))
         with self.changed:
             self.notices.append(notice)
             if notice.weight == WARNING or isinstance(notice, Overhead):
@@ -104,7 +104,7 @@ class Collector(Consumer):
 
     def put(self, event: Event, store: MapStore | None) -> None:
         """Keeps an event; where nobody reads, the kernel's buffers are emptied meanwhile, and maps can be asked for."""
-        self._give(lambda each: each.event(event))
+        self._give(lambda consumer: consumer.event(event))
         if not self.keeps:
             return
         with self.changed:
@@ -120,7 +120,7 @@ class Collector(Consumer):
 
     def keep(self, snapshots: dict[str, Any]) -> None:
         """The maps as they are now."""
-        self._give(lambda each: each.maps(snapshots))
+        self._give(lambda consumer: consumer.maps(snapshots))
         with self.changed:
             self.snapshots = snapshots
             self.looks += 1
@@ -129,13 +129,13 @@ class Collector(Consumer):
     def _give(self, give: Callable[[ByProgram], None]) -> None:
         if self.consumers:
             with self._turn:
-                for each in self.consumers:
-                    give(each)
+                for consumer in self.consumers:
+                    give(consumer)
 
     def over(self, error: BaseException | None) -> None:
         """The trace has ended, and all is undone."""
         try:
-            self._give(lambda each: each.end())
+            self._give(lambda consumer: consumer.end())
             for writer in self.writers:
                 writer.file.flush()
         except BaseException as fault:
@@ -186,7 +186,7 @@ class PlainRenderer(Renderer):
             super().event(event, store)
 
     def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
-        self._collector.keep({each.decl.name: self._values.map(each) for each in snapshots})
+        self._collector.keep({snapshot.decl.name: self._values.map(snapshot) for snapshot in snapshots})
 
     def show(self, type: Type) -> Show:
         return self.text.of(type)

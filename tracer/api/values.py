@@ -140,13 +140,13 @@ class Values:
         entries = ordered(snapshot, top)
         if not decl.key:
             return value(entries[0][1]) if entries else None
-        keys = [self.of(each) for each in decl.key]
+        keys = [self.of(type) for type in decl.key]
         if len(keys) == 1:
             return {keys[0](key[0]): value(held) for key, held in entries}
         return {tuple([of(k) for of, k in zip(keys, key, strict=True)]): value(held) for key, held in entries}
 
     def _stack(self, stack: Any) -> Stack:
-        return Stack(self._frame(stack.pid, each, returned) for each, returned in frames_of(stack, self._symbols))
+        return Stack(self._frame(stack.pid, address, returned) for address, returned in frames_of(stack, self._symbols))
 
     def _frame(self, pid: int, address: int, returned: bool, offset: bool = True) -> Frame:
         named = self._symbols.frame(pid, address, returned) if offset else self._symbols.symbol(pid, address)
@@ -155,17 +155,17 @@ class Values:
     def _items(self, type: ArrayType) -> Plain:
         size, read, of = memory_size(type.item), blocks.reader(type.item), self.of(blocks.shown(type.item))
         places = [size * index for index in range(type.count)]
-        return lambda value: tuple([of(read(value[at : at + size])) for at in places])
+        return lambda value: tuple([of(read(value[start : start + size])) for start in places])
 
     def _members(self, type: StructType) -> Plain:
-        parts = [(each.name, blocks.member(each), self.of(blocks.shown(each.type))) for each in blocks.named(type)]
+        parts = [(field.name, blocks.member(field), self.of(blocks.shown(field.type))) for field in blocks.named(type)]
         return lambda value: {name: of(read(value)) for name, read, of in parts}
 
 
 def _enumerator(type: EnumType, value: int) -> Enumerator:
-    made = Enumerator(value)
-    made.name = type.word(value) or None
-    return made
+    enumerator = Enumerator(value)
+    enumerator.name = type.word(value) or None
+    return enumerator
 
 
 def _decoded(text: bytes) -> str:

@@ -38,7 +38,7 @@ class FallbackSession(Generic[C]):
         """Opens what is compiled; `instead` compiles it for the next backend, if there is one that may be taken."""
         self.running, self._open, self._instead = compiled, open, instead
         self._begun: LocalMaps | None = None
-        self._left: str | None = None
+        self._not_undone: str | None = None
         try:
             self._session = open(compiled)
         except (TracerError, OSError) as error:
@@ -48,10 +48,10 @@ class FallbackSession(Generic[C]):
         return getattr(self._session, name)
 
     @property
-    def left(self) -> str | None:
+    def not_undone(self) -> str | None:
         """See `Session`; what the session that could not attach has left counts too."""
-        own, left = self._left, self._session.left
-        return str(own or left) if own or left else None
+        mine, its = self._not_undone, self._session.not_undone
+        return str(mine or its) if mine or its else None
 
     def begin(self, maps: LocalMaps) -> None:
         """See `Session`."""
@@ -65,7 +65,7 @@ class FallbackSession(Generic[C]):
         except (TracerError, OSError) as error:
             self._session.close()
             first = error
-        self._left = self._session.left
+        self._not_undone = self._session.not_undone
         session = self._session = self._next(first)
         if self._begun is not None:
             session.begin(self._begun)
@@ -81,8 +81,8 @@ class FallbackSession(Generic[C]):
         self._session.close()
 
     def _next(self, error: TracerError | OSError) -> Session:
-        known = error if isinstance(error, TracerError) else _known(error)
-        other = self._instead(self.running, known)
+        complaint = error if isinstance(error, TracerError) else _known(error)
+        other = self._instead(self.running, complaint)
         if other is None:
             raise error
         try:
@@ -107,8 +107,8 @@ def _both(first: TracerError | OSError, second: TracerError | OSError, other: _C
         return first
     also = f"nor with {other.backend}: {second.message}"
     if isinstance(first, ProgramError):
-        found = [*first.diagnostics, replace(first.diagnostics[0], message=also, hint=second.hint)]
-        return ProgramError(first.source, found, first.detail, first.exit_code)
+        diagnostics = [*first.diagnostics, replace(first.diagnostics[0], message=also, hint=second.hint)]
+        return ProgramError(first.source, diagnostics, first.detail, first.exit_code)
     error = TracerError(f"{first.message}; {also}", first.hint or second.hint, first.detail)
     error.exit_code = first.exit_code
     return error

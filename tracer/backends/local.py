@@ -28,7 +28,7 @@ class LocalSession:
         self.gone: Collection[int] = ()
 
     @property
-    def left(self) -> None:
+    def not_undone(self) -> None:
         """Nothing."""
 
     @property

@@ -91,9 +91,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, SystemError) and not _NO_ERROR.fullmatch(str(error)):
             raise
         # Memory may be refused too where it is not limited, by mmap(2): then the interpreter knows no reason.
-        known = isinstance(error, MemoryError) or _memory_is_limited()
+        is_memory = isinstance(error, MemoryError) or _memory_is_limited()
         unknown = f"Python could not go on, for want of memory it seems: {error}"
-        message = "there is not enough memory" if known else unknown
+        message = "there is not enough memory" if is_memory else unknown
         _say_error(TracerError(message, WANTING[errno.ENOMEM]))
         _drop_output()
         return 1
@@ -138,9 +138,9 @@ def _run(arguments: list[str]) -> int:
 
     # Typer's faults have one base, click's in some of its versions and its own in others.
     fault_of_the_line: type[BaseException] = typer.BadParameter.__mro__[2]
-    known = words[0] in COMMANDS
+    commands = [words[0]] if words[0] in COMMANDS else COMMANDS
     try:
-        status = application([words[0]] if known else COMMANDS)(args=words, prog_name="tracer", standalone_mode=False)
+        status = application(commands)(args=words, prog_name="tracer", standalone_mode=False)
     except SystemExit as leaving:
         # Typer ends with status 1 when the reader has left; `main` handles that.
         if isinstance(leaving.__context__, BrokenPipeError):
@@ -200,7 +200,7 @@ def _memory_is_limited() -> bool:
 
         with open("/proc/sys/vm/overcommit_memory", "rb") as file:
             strict = file.read(1) == b"2"
-        return strict or any(getrlimit(each)[0] != RLIM_INFINITY for each in (RLIMIT_AS, RLIMIT_DATA))
+        return strict or any(getrlimit(limit)[0] != RLIM_INFINITY for limit in (RLIMIT_AS, RLIMIT_DATA))
     except Exception:  # for want of it, it may be
         return True
 

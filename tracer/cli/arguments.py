@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
 
 COMMANDS = (
-    "run", "count", "hist", "latency", "args", "trace", "stacks", "flame", "list", "check", "info", "uprobe", "usdt",
-    "cleanup", "demo",
+    "run", "count", "hist", "latency", "args", "trace", "flow", "stacks", "flame", "list", "check", "info", "uprobe",
+    "usdt", "cleanup", "demo",
 )  # fmt: skip
 MODULES = {
-    **{name: f"questions.{name}" for name in ("count", "hist", "latency", "args", "trace", "stacks")},
+    **{name: f"questions.{name}" for name in ("count", "hist", "latency", "args", "trace", "flow", "stacks")},
     **{name: f"perf_tools.{name}" for name in ("uprobe", "usdt")},
 }
 """Commands whose module is not called like them."""
@@ -63,7 +63,7 @@ _WITH_BACKEND = {"run", "flame", "list", "info", *MODULES}
 
 
 def as_command(words: Sequence[str]) -> list[str]:
-    """The same line with its command first; without any words, the help.
+    """Puts the command of a line first; without any words, it is the help.
 
     As for bpftrace, options may stand anywhere before `--`. `--backend X` in front, as an alias puts it there, changes
     nothing of what the line means. `-d` with a time is `--duration`, with anything else `--debug`.
@@ -79,7 +79,7 @@ def as_command(words: Sequence[str]) -> list[str]:
     if rest[0] in COMMANDS:
         return [rest[0], *(backend if rest[0] in _WITH_BACKEND else ()), *rest[1:]]
     meant = [_AS_OPTION[name] for name, _ in pieces if name in _AS_OPTION]
-    command = next((each for each in meant if each != "list"), "list" if meant else "run")
+    command = next((name for name in meant if name != "list"), "list" if meant else "run")
     formats = command == "list" and any(name == "--fmt" for name, _ in pieces)
     if command == "--version":
         return [command]
@@ -120,8 +120,8 @@ def _but(left_out: Collection[str], pieces: Iterable[tuple[str, Sequence[str]]])
 
 
 def _pieces(words: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Each option with its words, as getopt(3) reads them; "" is the name of a word that is none, and "--" that of all
-    from there on.
+    """Splits a line into options with their words, as getopt(3) reads them; "" is the name of a word that is none, and
+    "--" that of all from there on.
     """
     index = 0
     while index < len(words):
@@ -138,11 +138,11 @@ def _pieces(words: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
             yield name, (word, *words[index:end])
             index = end
         else:
-            for at, letter in enumerate(word[1:], 1):
+            for position, letter in enumerate(word[1:], 1):
                 name = f"-{letter}"
                 if name not in WITH_WORD:
                     yield name, (name,)
-                elif behind := word[at + 1 :]:
+                elif behind := word[position + 1 :]:
                     yield name, (name + behind,)
                     break
                 else:

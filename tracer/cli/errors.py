@@ -1,4 +1,4 @@
-"""How errors look: the user's line, the fault marked under it, one message with its remedy.
+"""The text of errors: the user's line, the fault marked under it, one message with its remedy.
 
     usdt:/bin/app:shop:order { @ = cout(); }
                                    ^^^^ error: unknown function "cout"; did you mean count?
@@ -31,7 +31,7 @@ def error_text(error: TracerError, verbose: bool = False, width: int | None = No
     `warnings`: those beside the error are said too.
     """
     if isinstance(error, ProgramError):
-        said = [each for each in error.diagnostics if warnings or each.severity == "error"]
+        said = [diagnostic for diagnostic in error.diagnostics if warnings or diagnostic.severity == "error"]
         text = diagnostics_text(error.source, said, width)
     else:
         text = f"tracer: error: {_with_hint(error.message, error.hint)}\n"
@@ -41,11 +41,11 @@ def error_text(error: TracerError, verbose: bool = False, width: int | None = No
 
 
 def diagnostics_text(source: Source, diagnostics: Iterable[Diagnostic], width: int | None = None) -> str:
-    """Each diagnostic under the line of `source` it is about."""
+    """Prints each diagnostic under the line of `source` that it is about."""
     limit = max(width if width is not None else terminal_width(), _NARROWEST)
-    found = list(diagnostics)
-    text = "".join(_diagnostic_text(source, diagnostic, limit) for diagnostic in found[:MOST])
-    return text if len(found) <= MOST else f"{text}tracer: {len(found) - MOST} more like these\n"
+    listed = list(diagnostics)
+    text = "".join(_diagnostic_text(source, diagnostic, limit) for diagnostic in listed[:MOST])
+    return text if len(listed) <= MOST else f"{text}tracer: {len(listed) - MOST} more like these\n"
 
 
 def terminal_width() -> int:

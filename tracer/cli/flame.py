@@ -67,15 +67,15 @@ def command(
 
     The map is that of a program (-e), or of what leads to a --probe, or was saved by --stacks folded or -f json.
     """
-    own = None
+    question = None
     if probes:
         from tracer.cli.questions.stacks import program
 
         if asked.expression is not None:
             raise UsageError("-e and --probe cannot be used together", "a program names its own probes")
-        own = program(probes, weight, Counting({"by": by, "where": where}))
+        question = program(probes, weight, Counting({"by": by, "where": where}))
         if show:
-            sys.stdout.write(own)
+            sys.stdout.write(question)
             return 0
     elif (option := _first(("--weight", weight), ("--by", by), ("--filter", where), ("--show", show))) is not None:
         raise UsageError(f"{option} needs --probe", "such as --probe libc:malloc")
@@ -85,7 +85,7 @@ def command(
     format = stacks or (format_of(output) if output is not None else None) or "html"
     check_output(format, output)
     wanted = Wanted(format, tuple(maps or ()), compare, title, unit)
-    if own is None and asked.expression is None:
+    if question is None and asked.expression is None:
         if (option := asked.needs_program() or ("--also" if also else None)) is not None:
             raise UsageError(f"{option} needs a program", "give one with -e 'PROGRAM'")
         _converted(files or ["-"], wanted, output)
@@ -96,9 +96,9 @@ def command(
     from tracer.cli.tracing.trace import trace
 
     printing = Printing(output=output, also=beside(also, output), stacks=wanted, warnings=not asked.no_warnings)
-    if own is not None:
+    if question is not None:
         wanted = replace(wanted, unit=unit or (weight or ""))
-        return run(asked, Results({"output": output, "also": also}), own, wanted)
+        return run(asked, Results({"output": output, "also": also}), question, wanted)
     with asked.prepared(*asked.source(())) as prepared, ExitStack() as stack:
         compiled(prepared, printing, stack)
         return trace(prepared, printing)
@@ -118,13 +118,13 @@ def _converted(files: "list[str]", wanted: "Wanted", output: "str | None") -> No
         raise UsageError("no stacks", "name a file that --stacks folded or -f json wrote, or give a program with -e")
     chosen = wanted.chosen([read(_content(name), _shown(name)) for name in files], list(map(_shown, files)))
     title = wanted.title or " and ".join(dict.fromkeys(map(_shown, files)))
-    made = document_of(wanted.format)(chosen, Page(title, wanted.compare))
+    document = document_of(wanted.format)(chosen, Page(title, wanted.compare))
     if output is None:
-        sys.stdout.buffer.write(made)
+        sys.stdout.buffer.write(document)
         return
     try:
         with open(output, "wb") as file:
-            file.write(made)
+            file.write(document)
     except OSError as error:
         raise TracerError(f"cannot write {output}: {error.strerror}") from None
 

@@ -151,11 +151,11 @@ def _construct(feature: Feature, capabilities: Capabilities) -> Construct:
     return Construct("no", state.reason, state.hint)
 
 
-def merged(known: dict[str, str], backend: str, facts: Mapping[str, str]) -> dict[str, str]:
+def merged(facts_before: dict[str, str], backend: str, facts: Mapping[str, str]) -> dict[str, str]:
     """The facts that are known, and those of a backend. Where two differ both are shown, the second with the backend's
     name.
     """
-    result = dict(known)
+    result = dict(facts_before)
     for name, state in facts.items():
         if result.setdefault(name, state) != state:
             result[f"{name} ({backend})"] = state
@@ -177,7 +177,7 @@ def host_text(host: Host) -> str:
     lines += ["", "Constructs".ljust(_STATES_AT) + "".join(name.ljust(_STATE_WIDTH) for name in host.backends).rstrip()]
     for name, by_backend in host.constructs.items():
         lines += _construct_lines(name, by_backend)
-    if any(each.state == "unknown" for row in host.constructs.values() for each in row.values()):
+    if any(construct.state == "unknown" for row in host.constructs.values() for construct in row.values()):
         lines.append("  (unknown: only root can see it)")
     return "\n".join(lines) + "\n"
 
@@ -189,13 +189,14 @@ def _construct_lines(name: str, by_backend: Mapping[str, Construct]) -> Iterator
     """A line of what each backend can do, then their notes, equal ones once."""
     *head, last = _wrapped("", name, 2, _STATES_AT - 2)
     yield from head
-    yield last.ljust(_STATES_AT) + "".join(each.state.ljust(_STATE_WIDTH) for each in by_backend.values()).rstrip()
+    states = [construct.state.ljust(_STATE_WIDTH) for construct in by_backend.values()]
+    yield last.ljust(_STATES_AT) + "".join(states).rstrip()
     notes: dict[str, list[str]] = {}
-    for backend, each in by_backend.items():
+    for backend, construct in by_backend.items():
         # That the other backend can stands beside it.
-        remedy = each.remedy if each.remedy and not each.remedy.startswith("--backend") else None
-        if each.note:
-            notes.setdefault(each.note + (f"; {remedy}" if remedy else ""), []).append(backend)
+        remedy = construct.remedy if construct.remedy and not construct.remedy.startswith("--backend") else None
+        if construct.note:
+            notes.setdefault(construct.note + (f"; {remedy}" if remedy else ""), []).append(backend)
     for note, backends in notes.items():
         yield from _wrapped("", f"{', '.join(backends)}: {note}", 6)
 

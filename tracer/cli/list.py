@@ -115,7 +115,7 @@ def command(
             if prepared.processes is not None and verbose:
                 from tracer.target.chosen import described
 
-                sys.stderr.writelines(f"tracer: process {described(each)}\n" for each in prepared.processes.pids)
+                sys.stderr.writelines(f"tracer: process {described(pid)}\n" for pid in prepared.processes.pids)
             elif prepared.processes is not None and prepared.processes.chosen:
                 sys.stderr.write(f"tracer: searching {prepared.processes.chosen}\n")
     if expression is not None or (pattern is not None and _is_program(pattern)):
@@ -151,7 +151,7 @@ def _verify(path: str) -> int:
             print(line)
         if part.more:
             print(f"{part.name}: {part.more} more differences")
-        for name, times in part.known:
+        for name, times in part.reasons:
             raised = f": {part.raised}" if name == "raised" else ""
             sys.stderr.write(f"tracer: {part.name}: {times} not compared: {REASONS[name]}{raised}\n")
         if part.cut:
@@ -179,7 +179,7 @@ def _show(probes: Iterable[Listed], target: Target, verbose: bool, as_json: bool
 
 
 def machine() -> Machine:
-    """What knows the kernel's events; loaded where they are listed."""
+    """The object that knows the kernel's events; loaded where they are listed."""
     from tracer.kernel.kernel_events import KernelEvents
 
     return KernelEvents()
@@ -237,10 +237,10 @@ class Details:
         yield from prototypes[0] if same else ()
         for site, prototype, inside in zip(listed.sites, prototypes, variables, strict=True):
             yield self._place(listed, site, line)
-            yield from () if same else (f"  {each}" for each in prototype)
+            yield from () if same else (f"  {text}" for text in prototype)
             for index, arg in enumerate(site.args):
                 yield f"  arg{index}: {self._texts.argument(arg)}"
-            yield from (f"  {each}" for each in inside)
+            yield from (f"  {text}" for text in inside)
         yield from self._copies(listed)
         guarded = {site.semaphore: site for site in listed.sites if site.semaphore is not None}
         for site in guarded.values():
@@ -302,5 +302,5 @@ class Details:
             from tracer.host.file_users import uses_of
 
             path = os.path.abspath(self._path)
-            self._running = uses_of([path], self._target.pictures)[path].own
+            self._running = uses_of([path], self._target.pictures)[path].pids
         return self._running

@@ -1,4 +1,4 @@
-"""What several commands share: their options, as Typer wants them, and the request that those of a trace make."""
+"""The options that several commands share, as Typer wants them, and the request that those of a trace make."""
 
 import inspect
 import os
@@ -198,11 +198,11 @@ def tracing(command: Callable[..., int], but: Collection[str] = ()) -> Callable[
     """A command that has, where a parameter of its is of a class of `Options`, those in its place, `but` for some."""
     parameters: list[inspect.Parameter] = []
     groups: dict[str, tuple[type[Options], list[str]]] = {}
-    for each in inspect.signature(command, eval_str=True).parameters.values():
-        kind = each.annotation
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        kind = parameter.annotation
         if isinstance(kind, type) and issubclass(kind, Options):
             kept = [name for name in kind.__annotations__ if name not in but]
-            groups[each.name] = kind, kept
+            groups[parameter.name] = kind, kept
             parameters += [
                 inspect.Parameter(
                     name, inspect.Parameter.KEYWORD_ONLY, default=getattr(kind, name),
@@ -211,11 +211,11 @@ def tracing(command: Callable[..., int], but: Collection[str] = ()) -> Callable[
                 for name in kept
             ]  # fmt: skip
         else:
-            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
     def whole(**given: Any) -> int:
-        made = {name: kind({each: given.pop(each) for each in kept}) for name, (kind, kept) in groups.items()}
-        return command(**made, **given)
+        options = {name: kind({option: given.pop(option) for option in kept}) for name, (kind, kept) in groups.items()}
+        return command(**options, **given)
 
     whole.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     whole.__doc__ = command.__doc__
@@ -231,9 +231,9 @@ def flags() -> "Named":
 
 def whom(pids: Sequence[str] | None) -> Sequence[str] | None:
     """The processes of `-p`. Of several, bpftrace traces the last and says nothing."""
-    own = str(os.getpid())
-    if any(own in each.split(",") for each in pids or ()):
-        raise UsageError(f"-p {own} is tracer itself", "in a shell that execs tracer, $$ is tracer's own number")
+    own_pid = str(os.getpid())
+    if any(own_pid in word.split(",") for word in pids or ()):
+        raise UsageError(f"-p {own_pid} is tracer itself", "in a shell that execs tracer, $$ is tracer's own number")
     return pids or None
 
 
@@ -241,8 +241,8 @@ def seconds_of(duration: str | None) -> float | None:
     """The seconds of `--duration`. Raises `UsageError`."""
     if duration is None:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d*)?)(ms|s|m|h|)", duration)
-    seconds = float(found[1]) * _SECONDS[found[2]] if found is not None else 0.0
+    match = re.fullmatch(r"(\d+(?:\.\d*)?)(ms|s|m|h|)", duration)
+    seconds = float(match[1]) * _SECONDS[match[2]] if match is not None else 0.0
     if not 0 < seconds < _LONGEST_S:
         raise UsageError(f"--duration {duration}: no length of time", "500ms, 30s, 5m and 1h are, and 5, in seconds")
     return seconds
@@ -250,19 +250,20 @@ def seconds_of(duration: str | None) -> float | None:
 
 def beside(words: Sequence[str] | None, output: str | None) -> list[tuple[str, str]]:
     """The formats and files of `--also`, which are not that of `-o`. Raises `UsageError`."""
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for word in words or ():
         format, _, path = word.partition(":")
         if not path or format not in (*RENDERERS, *STACKS):
             format, path = _format_of(word), word
-        if os.path.abspath(path) in [os.path.abspath(each) for each in (output, *(path for _, path in found)) if each]:
+        if os.path.abspath(path) in [os.path.abspath(file) for file in (output, *(path for _, path in pairs)) if file]:
             raise UsageError(f"--also {word}: another output goes there already", "name a file for each")
-        found.append((format, path))
-    return found
+        pairs.append((format, path))
+    return pairs
 
 
 def _format_of(path: str) -> str:
-    endings = [(ending, format) for format, own in STACKS.items() for ending in own]  # .speedscope.json before .json
+    # .speedscope.json before .json
+    endings = [(ending, format) for format, suffixes in STACKS.items() for ending in suffixes]
     for ending, format in [*endings, (".json", "json"), (".jsonl", "json"), (".txt", "text")]:
         if path.endswith(ending):
             return format

@@ -83,11 +83,11 @@ def command(
 
             print(steering_nothing(prepared.dump(stage)), end="")
             return 0
-        found = compiled(prepared, printing, stack, need_usable=not dry_run)
+        plan = compiled(prepared, printing, stack, need_usable=not dry_run)
         if dry_run:
             from tracer.cli.tracing.dry_run import dry_run_text, steering_nothing
 
-            print(steering_nothing(dry_run_text(found, prepared.request.backend)), end="")
+            print(steering_nothing(dry_run_text(plan, prepared.request.backend)), end="")
             return 0
         from tracer.cli.tracing.trace import trace
 

@@ -26,7 +26,7 @@ _DEEPEST = 30
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What a name of a filter stands for: an expression of ours, of a type."""
+    """The field that a name of a filter stands for: an expression of ours, of a type."""
 
     text: str
     type: Type
@@ -60,17 +60,17 @@ class _Filter:
         return text
 
     def _read(self, text: str) -> list[_Token]:
-        found: list[_Token] = []
-        at = 0
-        while text[at:].strip():
-            match = _TOKEN.match(text, at)
+        tokens: list[_Token] = []
+        position = 0
+        while text[position:].strip():
+            match = _TOKEN.match(text, position)
             if match is None:
-                begin = at + len(text[at:]) - len(text[at:].lstrip())
+                begin = position + len(text[position:]) - len(text[position:].lstrip())
                 raise self._line.fail(f"'{text[begin]}' means nothing in a filter", begin, begin + 1)
             kind = match.lastgroup or ""
-            found.append(_Token(kind, match[kind], match.start(kind), match.end(kind)))
-            at = match.end()
-        return [*found, _Token("end", "", len(text), len(text))]
+            tokens.append(_Token(kind, match[kind], match.start(kind), match.end(kind)))
+            position = match.end()
+        return [*tokens, _Token("end", "", len(text), len(text))]
 
     def _peek(self) -> _Token:
         return self._tokens[self._at]

@@ -84,7 +84,7 @@ class Type:
 
     @property
     def text(self) -> str:
-        """As the kernel's format file has it."""
+        """The type as the kernel's format file has it."""
         one = "char[]" if self.is_string else "u8" if self.sort == "char" else f"{self.sort}{self.bits}"
         return one.replace("x", "u") + ("" if self.count is None else f"[{self.count}]")
 

@@ -20,7 +20,7 @@ _MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT = 0, 1, 2, 3, 4
 _RAW_TRACEPOINT_OPEN, _BTF_LOAD = 17, 18
 _PROG_LOAD, _MAP_LOOKUP_BATCH, _MAP_UPDATE_BATCH, _MAP_DELETE_BATCH, _LINK_CREATE = 5, 24, 26, 27, 28
 
-_KPROBE, TRACEPOINT, RAW_TRACEPOINT, SYSCALL = 2, 5, 17, 31  # enum bpf_prog_type
+_KPROBE, TRACEPOINT, PERF_EVENT, RAW_TRACEPOINT, SYSCALL = 2, 5, 7, 17, 31  # enum bpf_prog_type
 _F_SLEEPABLE = 1 << 4
 _LOG_INSTRUCTIONS, _LOG_STATES = 1, 4  # BPF_LOG_LEVEL1, BPF_LOG_STATS
 _FUNCTION_INFO = 8  # bytes of struct bpf_func_info
@@ -141,8 +141,8 @@ def map_delete_many(fd: int, keys: Sequence[bytes]) -> None:
 
 
 def map_keys(fd: int, key_size: int) -> list[bytes]:
-    """All keys, one call each: for kernels without batches. A key deleted meanwhile starts the walk anew, so that keys
-    may come twice; they are returned once.
+    """Reads all keys by one call each, for kernels without batches. A key deleted meanwhile starts the walk anew, so
+    that keys may come twice; they are returned once.
     """
     keys: dict[bytes, None] = {}
     previous: bytes | None = None
@@ -161,11 +161,11 @@ def map_keys(fd: int, key_size: int) -> list[bytes]:
 
 
 def map_batch(fd: int, key_size: int, value_size: int, chunk: int) -> list[tuple[bytes, bytes]] | None:
-    """All elements in a few calls (BPF_MAP_LOOKUP_BATCH, Linux 5.6), or None where the kernel has no batches for it.
+    """Reads all elements in a few calls (BPF_MAP_LOOKUP_BATCH, Linux 5.6); None where the kernel has no batches for it.
 
     `chunk` elements at a time at least; more where a hash bucket holds more (the kernel answers ENOSPC).
     """
-    found: dict[bytes, bytes] = {}
+    items: dict[bytes, bytes] = {}
     cursor = ctypes.create_string_buffer(max(key_size, 8))
     following = ctypes.create_string_buffer(max(key_size, 8))
     first = True
@@ -202,9 +202,9 @@ def map_batch(fd: int, key_size: int, value_size: int, chunk: int) -> list[tuple
         key_bytes, value_bytes = keys.raw, values.raw
         for index in range(count):
             key = key_bytes[index * key_size : (index + 1) * key_size]
-            found[key] = value_bytes[index * value_size : (index + 1) * value_size]
+            items[key] = value_bytes[index * value_size : (index + 1) * value_size]
         if done:
-            return list(found.items())
+            return list(items.items())
         first = False
         cursor, following = following, cursor
 
@@ -230,7 +230,8 @@ def program_load(
         from tracer.kernel import btf
 
         types = btf_load(btf.of_functions(len(functions)))
-        starts = b"".join([struct.pack("=II", at, btf.FIRST_FUNCTION + each) for each, at in enumerate(functions)])
+        types_of = enumerate(functions, btf.FIRST_FUNCTION)
+        starts = b"".join([struct.pack("=II", instruction, type) for type, instruction in types_of])
 
     def load(level: int, log: ctypes.Array[ctypes.c_char] | None) -> int:
         return bpf(
@@ -298,20 +299,23 @@ def link_uprobes(
     """
     flags = _UPROBE_MULTI_RETURN if returns else 0
     structure = struct.pack("=IIIIQQQQIIII", 0, 0, _UPROBE_MULTI, 0, 0, 0, 0, 0, len(offsets), flags, pid or 0, 0)
-    arrays = ((24, offsets), (32, references), (40, cookies))
+    given = ((24, offsets), (32, references), (40, cookies))
+    arrays = [(field, values) for field, values in given if values is not None]
     return Call(
         number_of("bpf"),
         structure,
         before=(_LINK_CREATE,),
         after=(len(structure),),
-        pointers=tuple((at, struct.pack(f"={len(values)}Q", *values)) for at, values in arrays if values is not None),
+        pointers=tuple((field, struct.pack(f"={len(values)}Q", *values)) for field, values in arrays),
         descriptors=((0, program),),
         paths=((16, file),),
     )
 
 
 def program_misses(program: int) -> int:
-    """How often the kernel did not run a program, since another was running on that CPU (Linux 5.12; 0 before)."""
+    """Counts the hits at which the kernel did not run a program, since another was running on that CPU (Linux 5.12; 0
+    before).
+    """
     info = ctypes.create_string_buffer(_MISSES + 8)
     bpf(_OBJECT_INFO, struct.pack("=IIQ", program, len(info), ctypes.addressof(info)))
     misses: int = struct.unpack_from("=Q", info, _MISSES)[0]

@@ -1,5 +1,5 @@
-"""Where members lie in the kernel's structures, as the kernel itself says, and types of functions of ours (BTF,
-include/uapi/linux/btf.h).
+"""The offsets of members in the kernel's structures, as the kernel itself tells them, and types for functions of ours
+(BTF, include/uapi/linux/btf.h).
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def offsets(wanted: Mapping[str, Sequence[str]], data: bytes) -> dict[tuple[str,
     """
     try:
         types = _Types(data)
-        found: dict[tuple[str, str], int] = {}
-        for owner, at in types.structures(wanted).items():
-            places, unnamed, missing = [(at, 0)], list[tuple[int, int]](), set(wanted[owner])
+        by_member: dict[tuple[str, str], int] = {}
+        for owner, start in types.structures(wanted).items():
+            places, unnamed, missing = [(start, 0)], list[tuple[int, int]](), set(wanted[owner])
             while missing and (places or unnamed):
                 if not places:
                     # Only where something is missing: to find a type by its number takes long.
@@ -54,14 +54,14 @@ def offsets(wanted: Mapping[str, Sequence[str]], data: bytes) -> dict[tuple[str,
                     if types.is_compound(kind):
                         places.append((types.at(kind), base))
                     continue
-                at, base = places.pop()
-                for name, kind, offset in types.members(at):
+                start, base = places.pop()
+                for name, kind, offset in types.members(start):
                     if name in missing:
-                        found[owner, name] = base + offset
+                        by_member[owner, name] = base + offset
                         missing.discard(name)
                     elif not name:
                         unnamed.append((kind, base + offset))
-        return found
+        return by_member
     except (struct.error, IndexError) as error:
         raise ValueError("damaged BTF") from error
 
@@ -74,12 +74,12 @@ def own_offsets(wanted: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], in
     size = os.stat(KERNEL).st_size
     key = cache.key_of(system.release, system.version, system.machine, str(size), repr(sorted(wanted.items())))
     if (kept := cache.load(_KIND, key)) is not None:
-        found: dict[tuple[str, str], int] = marshal.loads(kept)
-        return found
+        offsets_here: dict[tuple[str, str], int] = marshal.loads(kept)
+        return offsets_here
     with open(KERNEL, "rb") as file:
-        found = offsets(wanted, file.read())
-    cache.store(_KIND, key, marshal.dumps(found))
-    return found
+        offsets_here = offsets(wanted, file.read())
+    cache.store(_KIND, key, marshal.dumps(offsets_here))
+    return offsets_here
 
 
 class _Types:
@@ -97,17 +97,17 @@ class _Types:
 
     def structures(self, names: Collection[str]) -> dict[str, int]:
         """The places at which the structures of these names begin."""
-        found: dict[str, int] = {}
+        starts: dict[str, int] = {}
         for wanted in names:
             name = self._texts.find(b"\0%b\0" % wanted.encode()) + 1
-            at = self._data.find(_WORD.pack(name), self._first, self._end) if name else -1
-            while at >= 0:
+            start = self._data.find(_WORD.pack(name), self._first, self._end) if name else -1
+            while start >= 0:
                 # Where the same word is the name of a member, the number of its type follows: it is below 1 << 24.
-                if (at - self._first) % 4 == 0 and _HEAD.unpack_from(self._data, at)[1] >> 24 & 31 == _STRUCT:
-                    found[wanted] = at
+                if (start - self._first) % 4 == 0 and _HEAD.unpack_from(self._data, start)[1] >> 24 & 31 == _STRUCT:
+                    starts[wanted] = start
                     break
-                at = self._data.find(_WORD.pack(name), at + 1, self._end)
-        return found
+                start = self._data.find(_WORD.pack(name), start + 1, self._end)
+        return starts
 
     def at(self, number: int) -> int:
         """The place at which a type begins."""
@@ -115,11 +115,11 @@ class _Types:
             self._advance()
         return self._starts[number]
 
-    def members(self, at: int) -> Iterator[tuple[str, int, int]]:
+    def members(self, start: int) -> Iterator[tuple[str, int, int]]:
         """Name, type and offset of each member of a structure."""
-        _, info = _HEAD.unpack_from(self._data, at)
+        _, info = _HEAD.unpack_from(self._data, start)
         bits = 0xFF_FFFF if info >> 31 else 0xFFFF_FFFF  # of bit fields the upper byte is the size
-        for place in range(at + 12, at + 12 + 12 * (info & 0xFFFF), 12):
+        for place in range(start + 12, start + 12 + 12 * (info & 0xFFFF), 12):
             name, kind, offset = _MEMBER.unpack_from(self._data, place)
             yield self._text(name), kind, (offset & bits) // 8
 
@@ -127,8 +127,8 @@ class _Types:
         """Whether a type is a structure or a union."""
         return _HEAD.unpack_from(self._data, self.at(kind))[1] >> 24 & 31 in (_STRUCT, _UNION)
 
-    def _text(self, at: int) -> str:
-        return self._texts[at : self._texts.index(b"\0", at)].decode(errors="replace")
+    def _text(self, start: int) -> str:
+        return self._texts[start : self._texts.index(b"\0", start)].decode(errors="replace")
 
     def _advance(self) -> tuple[int, int]:
         head: tuple[int, int] = _HEAD.unpack_from(self._data, self._next)

@@ -1,5 +1,5 @@
-"""How much memory may hold events on their way: a part of the machine's, or of what tracer's control group may use,
-within bounds that do for any program.
+"""The size of the memory that holds events on their way: a part of the machine's, or of what tracer's control group may
+use, within bounds that do for any program.
 
 What is between kernel and tracer is allocated at once and cannot be swapped out; what tracer has taken out of there
 grows only while events come faster than they are shown, and shrinks again.
@@ -38,8 +38,8 @@ def _memory() -> int:
     from tracer.host.cgroups import memory_limit
 
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
-    found = memory_limit()
-    return whole if found is None else min(whole, found[1])
+    limit = memory_limit()
+    return whole if limit is None else min(whole, limit[1])
 
 
 def _power_of_two(wanted: int, smallest: int, largest: int = 1 << 62) -> int:

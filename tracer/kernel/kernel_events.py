@@ -18,16 +18,16 @@ class KernelEvents:
         self._names: dict[str, list[str]] = {}
 
     def events(self, system: str, name: str) -> list[tuple[str, str]]:
-        """Those that wildcards match, in the order of their names; tracer's own and others' uprobes are not among
+        """The events that wildcards match, in the order of their names; tracer's own and others' uprobes are not among
         them, nor are the events of ftrace itself, which perf cannot read.
         """
         if not any(sign in system + name for sign in "*?["):
             return [(system, name)] if name in self._of(system) else []
         return [
-            (each, event)
-            for each in self._systems()
-            if fnmatchcase(each, system)
-            for event in self._of(each)
+            (one_system, event)
+            for one_system in self._systems()
+            if fnmatchcase(one_system, system)
+            for event in self._of(one_system)
             if fnmatchcase(event, name)
         ]
 
@@ -39,12 +39,12 @@ class KernelEvents:
         """The remedy where there is no such event: names that look like it."""
         from difflib import get_close_matches
 
-        known = self._of(system)
-        if not known and (other := get_close_matches(system, self._systems(), 1, _CLOSE)):
+        names = self._of(system)
+        if not names and (other := get_close_matches(system, self._systems(), 1, _CLOSE)):
             return f"did you mean tracepoint:{other[0]}:{name}?"
-        if other := get_close_matches(name, known, 1, _CLOSE):
+        if other := get_close_matches(name, names, 1, _CLOSE):
             return f"did you mean tracepoint:{system}:{other[0]}?"
-        return f"tracer list 'tracepoint:{system if known else '*'}:*' shows those that there are"
+        return f"tracer list 'tracepoint:{system if names else '*'}:*' shows those that there are"
 
     @property
     def _root(self) -> Tracefs:

@@ -1,4 +1,5 @@
-"""Which files processes map while a trace runs, told by the kernel: names for addresses of processes that have ended.
+"""The kernel's records of the files that processes map while a trace runs: they name addresses of processes that have
+ended.
 
 A process that lives for a millisecond is gone before anyone could read its /proc/PID/maps. perf's records of mmap, exec
 and fork (`struct perf_event_mmap_event` and its kin in `<linux/perf_event.h>`) miss none, cost nothing per hit, and
@@ -34,11 +35,11 @@ _LOST = struct.Struct("=8xQ")
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """A process mapped part of a file as code. `at`: when, in nanoseconds of CLOCK_MONOTONIC."""
+    """A process mapped part of a file as code. `at_ns`: when, in nanoseconds of CLOCK_MONOTONIC."""
 
     pid: int
     mapping: Mapping
-    at: int
+    at_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Executed:
     """A process runs another program: what it had mapped before is gone."""
 
     pid: int
-    at: int
+    at_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,8 @@ class Forked:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """So many records were lost, so what is known of any process may be outdated. 0: a ring was full; the next record
-    that it has room for tells how many.
+    """The kernel lost so many records, and what is known of any process may be outdated. 0: a ring was full; the next
+    record that it has room for tells how many.
     """
 
     count: int
@@ -126,10 +127,10 @@ class MappingRecords:
         # what comes into this one. So what is newer than the reading waits for the next, which follows at once.
         for _ in range(2):
             began = time.monotonic_ns()
-            found = [*self._later, *(each for ring in self._rings for each in _records(ring.take()))]
-            found.sort(key=lambda each: each[0])
-            self._later = [each for each in found if each[0] > began]
-            for _, record in found[: len(found) - len(self._later)]:
+            records = [*self._later, *(timed for ring in self._rings for timed in _records(ring.take()))]
+            records.sort(key=lambda timed: timed[0])
+            self._later = [timed for timed in records if timed[0] > began]
+            for _, record in records[: len(records) - len(self._later)]:
                 yield record
             if not self._later:
                 break
@@ -151,30 +152,30 @@ def _tasks(pids: Sequence[int]) -> list[int]:
 
 
 def _records(data: bytes) -> Iterator[tuple[int, Record]]:
-    """Each record with its time, which `sample_id_all` puts into its last 8 bytes."""
-    at = 0
-    while at + 8 <= len(data):
-        kind, misc, size = struct.unpack_from("=IHH", data, at)
+    """Takes each record with its time, which `sample_id_all` puts into its last 8 bytes."""
+    position = 0
+    while position + 8 <= len(data):
+        kind, misc, size = struct.unpack_from("=IHH", data, position)
         if size < 8:
             return
-        body = data[at + 8 : at + size]
-        at += size
+        body = data[position + 8 : position + size]
+        position += size
         at_ns = struct.unpack_from("=Q", body, len(body) - 8)[0] if len(body) >= 8 else 0
         record = _record(kind, misc, body, at_ns)
         if record is not None:
             yield at_ns, record
 
 
-def _record(kind: int, misc: int, body: bytes, at: int) -> Record | None:
+def _record(kind: int, misc: int, body: bytes, at_ns: int) -> Record | None:
     if kind == perf.RECORD_MMAP2:
         pid, _, start, length, offset, major, minor, inode, _, protection, _ = _MMAP2.unpack_from(body)
         path = body[_MMAP2.size :].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
         if protection & _EXECUTABLE:
             file = (f"{major:02x}:{minor:02x}", inode) if inode else None
             permissions = "rwxp" if protection & _WRITABLE else "r-xp"
-            return Mapped(pid, Mapping(start, start + length, permissions, offset, file, path, False), at)
+            return Mapped(pid, Mapping(start, start + length, permissions, offset, file, path, False), at_ns)
     elif kind == perf.RECORD_COMM and misc & perf.MISC_COMM_EXEC:
-        return Executed(_PIDS.unpack_from(body)[0], at)
+        return Executed(_PIDS.unpack_from(body)[0], at_ns)
     elif kind == perf.RECORD_LOST:
         return Missed(int(_LOST.unpack_from(body)[0]))
     elif kind == perf.RECORD_FORK:

@@ -84,8 +84,8 @@ class Tracefs:
 
     def places(self, group: str, event: str) -> int:
         """The number of places of an event."""
-        found = (_LINE.match(line) for line in _read(self.definitions_file).splitlines())
-        return sum(match is not None and (match[2], match[3]) == (group, event) for match in found)
+        matches = (_LINE.match(line) for line in _read(self.definitions_file).splitlines())
+        return sum(match is not None and (match[2], match[3]) == (group, event) for match in matches)
 
     def undefine(self, group: str, event: str) -> bool:
         """Removes an event with all its places; False where it is in use. One that is not there is no error."""
@@ -102,7 +102,7 @@ class Tracefs:
 
     def definitions(self) -> list[tuple[str, str]]:
         """Group and event of every uprobe that is defined, anybody's."""
-        return [each for each in dict.fromkeys(self.definition_lines()) if each != ("", "")]
+        return [event for event in dict.fromkeys(self.definition_lines()) if event != ("", "")]
 
     def profile(self) -> tuple[list[str], list[int]]:
         """The uprobes that are defined, anybody's, in the order of `definition_lines`: file and event of each, and its
@@ -129,8 +129,8 @@ class Tracefs:
 
     def definition_lines(self) -> list[tuple[str, str]]:
         """Group and event of each line of the definitions: an event as often as it has places."""
-        found = (_LINE.match(line) for line in _read(self.definitions_file).splitlines())
-        return [(match[2] or "uprobes", match[3]) if match else ("", "") for match in found]
+        matches = (_LINE.match(line) for line in _read(self.definitions_file).splitlines())
+        return [(match[2] or "uprobes", match[3]) if match else ("", "") for match in matches]
 
     def format(self, group: str, event: str) -> str:
         """The layout of an event."""
@@ -142,8 +142,8 @@ class Tracefs:
         """
         others = {group for group, _ in self.definitions()} | {"ftrace", "uprobes", "kprobes", "synthetic"}
         try:
-            with os.scandir(f"{self.root}/events") as found:
-                return sorted(each.name for each in found if each.is_dir() and each.name not in others)
+            with os.scandir(f"{self.root}/events") as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir() and entry.name not in others)
         except OSError as error:
             raise _unreadable(f"{self.root}/events", error) from None
 
@@ -151,8 +151,8 @@ class Tracefs:
         """The events of one of these, in the order of their names."""
         path = f"{self.root}/events/{system}"
         try:
-            with os.scandir(path) as found:
-                return sorted(each.name for each in found if each.is_dir())
+            with os.scandir(path) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
         except FileNotFoundError:
             return []  # a module that went meanwhile
         except OSError as error:
@@ -213,8 +213,8 @@ class Tracefs:
             return None
 
     def _write(self, line: str) -> None:
-        known = _DEFINITION.fullmatch(line) or _UNDOING.fullmatch(line)
-        _append(self.definitions_file, line, known is not None)
+        form = _DEFINITION.fullmatch(line) or _UNDOING.fullmatch(line)
+        _append(self.definitions_file, line, form is not None)
 
     def lock(self, alone: bool, patience_s: float) -> int | None:
         """Locks the list of definitions (flock(2)) and returns the descriptor that holds the lock; None where it
@@ -334,9 +334,9 @@ def _listed(text: str) -> str:
     return text.replace("common_cpucommon_cpu", "common_cpu")
 
 
-def _append(path: str, line: str, known: bool, write: Callable[[str, str], None] | None = None) -> None:
+def _append(path: str, line: str, is_form: bool, write: Callable[[str, str], None] | None = None) -> None:
     """Nothing reaches the kernel that is not one whole line of a form that is ever written, a `known` one."""
-    if len(os.fsencode(line)) > LONGEST_LINE or not known:
+    if len(os.fsencode(line)) > LONGEST_LINE or not is_form:
         raise OSError(errno.E2BIG if len(os.fsencode(line)) > LONGEST_LINE else errno.EBADMSG, "not written")
     (write or put)(path, line + "\n")
 

@@ -44,7 +44,7 @@ class Relocations:
 
 @dataclass(frozen=True, slots=True)
 class Arch:
-    """One architecture. `word`: the bytes of an address. `stack_arg` is where argument number `len(args)` stands at the
+    """An architecture. `word`: the bytes of an address. `stack_arg` is where argument number `len(args)` stands at the
     function's first instruction, relative to the stack pointer, in bytes. Of libraries `cache_flags` stand in the
     loader's cache, and `triplet` names their directory, beside `directories`. `registers` are those that hold addresses
     and integers, `state` the other ones of pt_regs. It is the `host` that the kernel runs such programs on.

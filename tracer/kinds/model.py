@@ -1,4 +1,4 @@
-"""What the object of a probe kind says, and the attach points it makes.
+"""The object of a probe kind, and the attach points that it makes.
 
 Who adds a kind writes one `ProbeKind`, and a test. The parser asks it for its spellings and for the attach point, the
 checker for what a clause may read, the resolver for sites, the reference page for the rest.
@@ -15,7 +15,9 @@ from tracer.errors import Diagnostic, Fault, Span, TracerError
 if TYPE_CHECKING:
     from tracer.kinds.site import FileSite, Site
 
-AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe", "call", "tracepoint"]
+AttachKind = Literal[
+    "begin", "end", "interval", "usdt", "uprobe", "uretprobe", "call", "tracepoint", "profile", "software", "hardware"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +106,23 @@ class Part(NamedTuple):
 
 
 class SiteLimit(NamedTuple):
-    """The number of sites that a program may have: what is `left` of the `limit`."""
+    """The number of sites that a program may have: what is `remaining` of the `limit`."""
 
     limit: int
-    left: int
+    remaining: int
 
     def less(self, taken: int) -> SiteLimit:
-        """The limit that is left after that many more sites."""
-        return SiteLimit(self.limit, self.left - taken)
+        """The limit that remains after that many more sites."""
+        return SiteLimit(self.limit, self.remaining - taken)
 
     def check(self, wanted: int, what: str) -> None:
         """Raises `TracerError` where so many sites do not fit; `what` says what wants them."""
-        if wanted <= self.left:
+        if wanted <= self.remaining:
             return
-        left = "" if self.left == self.limit else f" less {self.limit - self.left} others"
+        others = "" if self.remaining == self.limit else f" less {self.limit - self.remaining} others"
         raise TracerError(
-            f"{what}, more than max_probes ({self.limit}){left}",
-            f"narrow the pattern, or lift the limit: --max-probes {self.limit - self.left + wanted}",
+            f"{what}, more than max_probes ({self.limit}){others}",
+            f"narrow the pattern, or lift the limit: --max-probes {self.limit - self.remaining + wanted}",
         )
 
 
@@ -166,7 +168,7 @@ class ProbeKind:
     in no file.
     `reads` is what a clause may read beside what is known everywhere: "probe" (memory, stack, function of the hit
     process), "arguments", "note" (which says the size and sign of each argument), "return", "call" (how long it took),
-    "fields" (of an event's record). `target` names what it finds in a file, "" where it goes into none; `sites` finds
+    "fields" (of an event's record), "stack" (of the program that is stopped in the kernel or by it). `target` names what it finds in a file, "" where it goes into none; `sites` finds
     it there. `pattern`: provider, name and whether the name is C++'s alone, of what follows the file where it is
     listed; raises `ValueError` with what it takes. `units`: what follows the word where there is no file to list.
     `places`: what `Site.kind` says of its sites. `told`: what they are called together, and the value that tells them
@@ -184,7 +186,7 @@ class ProbeKind:
     source_lines: bool = False
     sites: Callable[[AttachPoint, SearchedFile], list[FileSite]] | None = None
     pattern: Callable[[list[str]], tuple[str, str, bool]] | None = None
-    units: tuple[str, ...] = ()
+    units: Callable[[], tuple[str, ...]] | None = None
     alone: Callable[[AttachPoint], Site] | None = None
     machine: Callable[[AttachPoint, Machine], list[Site]] | None = None
     places: tuple[str, ...] = ()

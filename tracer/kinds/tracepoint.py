@@ -40,8 +40,8 @@ def _site(system: str, name: str, layout: str) -> Site:
     lines = [dict(part.strip().split(":", 1) for part in line.split(";") if ":" in part) for line in told]
     (number,) = (int(line["ID"]) for line in lines if "ID" in line)
     fields = [_field(line) for line in lines if "field" in line and "offset" in line]
-    own = sorted((spec for spec in fields if not spec.text.startswith("common_")), key=_offset)
-    return KernelEvent("tracepoint", f"tracepoint:{system}:{name}", "", tuple(own), 0, system, name, number)
+    event_fields = sorted((spec for spec in fields if not spec.text.startswith("common_")), key=_offset)
+    return KernelEvent("tracepoint", f"tracepoint:{system}:{name}", "", tuple(event_fields), 0, system, name, number)
 
 
 def _field(line: dict[str, str]) -> ArgSpec:
@@ -68,5 +68,5 @@ def _offset(spec: ArgSpec) -> int:
 
 TRACEPOINT = ProbeKind(
     "tracepoint", ("tracepoint", "t"), _FORM, _build, ClauseKind("tracepoint", at_hits=True),
-    "a tracepoint", frozenset(("fields",)), machine=_found, places=("tracepoint",), told=("events", "probe"),
+    "a tracepoint", frozenset(("fields", "stack")), machine=_found, places=("tracepoint",), told=("events", "probe"),
 )  # fmt: skip

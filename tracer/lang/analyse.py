@@ -52,68 +52,68 @@ def analyse(
         said += unknown_options(tree)
     units = tuple(_units(tree, sites, said))
     ctx, checked = infer(tree, units, config)
-    if any(map.kind is None for map in ctx.found.maps.values()):
+    if any(map.kind is None for map in ctx.facts.maps.values()):
         from tracer.lang.check.unassigned import read_as_zero
 
         tree, unassigned = read_as_zero(tree)
         said += unassigned
         ctx, checked = infer(tree, tuple(_units(tree, sites, [])), config)
-    facts = ctx.found
+    facts = ctx.facts
     said += _declarations(tree, facts)
-    found = sorted([*said, *ctx.diagnostics], key=lambda diagnostic: (diagnostic.span.start, diagnostic.span.end))
-    errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
+    diagnostics = sorted([*said, *ctx.diagnostics], key=lambda diagnostic: (diagnostic.span.start, diagnostic.span.end))
+    errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"]
     if errors:
-        raise ProgramError(program.source, found)
-    declared = {each.name: each for each in reversed(tree.maps)}
+        raise ProgramError(program.source, diagnostics)
+    declared = {declaration.name: declaration for declaration in reversed(tree.maps)}
     return typed.Program(
         program.source,
-        tuple([_clause(facts, each) for each in checked if not each.unit.clause.uncalled]),
+        tuple([_clause(facts, clause) for clause in checked if not clause.unit.clause.uncalled]),
         {name: _declaration(map, declared.get(name)) for name, map in facts.maps.items()},
         tuple(text for text, *_ in ctx.formats),
         tuple(ctx.shapes),
         config,
-        tuple(found),
+        tuple(diagnostics),
         {index: output for index, (*_, output) in enumerate(ctx.formats) if output is not None},
     )
 
 
 def unknown_options(program: ast.Program) -> Iterator[Diagnostic]:
     """The options on the command line that the program has no `getopt()` for."""
-    known: dict[str, str] = {}
+    usages: dict[str, str] = {}
     for node in walk_program(program):
         match node:
             case ast.Call(name="getopt", args=(ast.StrLit(value=word), *rest)):
                 told = rest[1] if len(rest) > 1 else None
                 about = f" ({told.value.decode('utf-8', 'replace')})" if isinstance(told, ast.StrLit) else ""
                 option = word.decode("utf-8", "replace")
-                known[option] = known.get(option) or about
+                usages[option] = usages.get(option) or about
     for name in (option[2:].partition("=")[0] for option in program.options):
-        if name not in known:
-            listed = ", ".join([f"--{each}{about}" for each, about in sorted(known.items())])
-            hint = f"it has {listed}" if known else "it calls no getopt()"
+        if name not in usages:
+            listed = ", ".join([f"--{option}{about}" for option, about in sorted(usages.items())])
+            hint = f"it has {listed}" if usages else "it calls no getopt()"
             yield Diagnostic(f"the program has no option --{name}", NOWHERE, hint)
 
 
 def _declarations(program: ast.Program, facts: Facts) -> Iterator[Diagnostic]:
     """Reports errors in `let @x = hash(5);`."""
     seen: set[str] = set()
-    for each in program.maps:
-        name = each.name
+    for map in program.maps:
+        name = map.name
         used = facts.maps[name].kind if name in facts.maps else None
-        fitting = ("" if used in (None, "scalar") else "percpu") + ("lruhash" if "lru" in each.kind else "hash")
+        fitting = ("" if used in (None, "scalar") else "percpu") + ("lruhash" if "lru" in map.kind else "hash")
         if name in seen:
-            yield Diagnostic(f"{name} is declared already, so this has no effect", each.span, severity="warning")
-        if each.kind not in MAP_KINDS:
-            known = f"known are {', '.join(MAP_KINDS[:-1])} and {MAP_KINDS[-1]}"
-            yield Diagnostic(f"unknown kind of map '{each.kind}'", each.span, known)
+            yield Diagnostic(f"{name} is declared already, so this has no effect", map.span, severity="warning")
+        if map.kind not in MAP_KINDS:
+            kinds = f"known are {', '.join(MAP_KINDS[:-1])} and {MAP_KINDS[-1]}"
+            yield Diagnostic(f"unknown kind of map '{map.kind}'", map.span, kinds)
         elif name in seen:
             continue
         elif used is None:
-            yield Diagnostic(f"{name} is declared and never assigned", each.span, severity="warning")
-        elif each.kind != fitting:
+            yield Diagnostic(f"{name} is declared and never assigned", map.span, severity="warning")
+        elif map.kind != fitting:
             held = "a plain value" if used == "scalar" else f"{used}()"
-            what = f"{name} is declared as {each.kind}, but holds {held}"
-            yield Diagnostic(what, each.span, f"write let {name} = {fitting}({each.most});")
+            what = f"{name} is declared as {map.kind}, but holds {held}"
+            yield Diagnostic(what, map.span, f"write let {name} = {fitting}({map.most});")
         seen.add(name)
 
 
@@ -128,10 +128,10 @@ def _units(
         every = sites.get(index, alone(clause.points))
         for group in _groups(clause.points):
             points = tuple([clause.points[place] for place in group])
-            own = every if len(group) == len(clause.points) else _of_points(every, group)
-            unit = Unit(number, clause, KINDS[points[0].kind].clause, points, own)
-            for each in _by_variables(program, unit, said):
-                yield each
+            unit_sites = every if len(group) == len(clause.points) else _of_points(every, group)
+            unit = Unit(number, clause, KINDS[points[0].kind].clause, points, unit_sites)
+            for split_unit in _by_variables(program, unit, said):
+                yield split_unit
                 number += 1
 
 

@@ -105,7 +105,7 @@ def configure(
     """The configuration of a program; the environment wins over the program's text, as in bpftrace, and what is `given`
     for this run, by the names of the settings, over both.
     """
-    config, found = Config(), []
+    config, diagnostics = Config(), []
     for setting in settings:
         name = _plain(setting.name)
         fault: Diagnostic | None
@@ -120,7 +120,7 @@ def configure(
         else:
             fault = _refuse(name, setting)
         if fault:
-            found.append(fault)
+            diagnostics.append(fault)
     environment = environment or {}
     for variable in sorted(environment):
         name = _plain(variable)
@@ -128,14 +128,14 @@ def configure(
             set_it = _set if name in KNOWN else _tuned
             config, fault = set_it(config, name, environment[variable], NOWHERE, f" (environment variable {variable})")
             if fault:
-                found.append(fault)
+                diagnostics.append(fault)
     for name, value in (given or {}).items():
         if name not in KNOWN:
             raise ValueError(f"{name} is no setting")
         config, fault = _set(config, name, value, NOWHERE)
         if fault:
-            found.append(fault)
-    return config, found
+            diagnostics.append(fault)
+    return config, diagnostics
 
 
 def _plain(name: str) -> str:
@@ -151,10 +151,10 @@ def _set(config: Config, name: str, value: str, span: Span, origin: str = "") ->
     if name in WORDS:
         words = WORDS[name]
         truth = set(words) == {"false", "true"}
-        found = ("false", "true")[int(value)] if truth and value in ("0", "1") else value.lower()
-        if found not in words:
+        word = ("false", "true")[int(value)] if truth and value in ("0", "1") else value.lower()
+        if word not in words:
             return config, Diagnostic(f"{name} must be {' or '.join(words)}, not '{value}'{origin}", span)
-        return _with(config, name, found == "true" if truth else found), None
+        return _with(config, name, word == "true" if truth else word), None
     least, most = LIMITS[name]
     number = _number(value)
     if not least <= number <= most:
@@ -171,23 +171,23 @@ def _number(text: str) -> int:
 
 
 def _tuned(config: Config, name: str, value: str, span: Span, origin: str = "") -> tuple[Config, Diagnostic | None]:
-    made: int | bool | str = value
+    setting: int | bool | str = value
     wanted = ""
     if name.startswith("unstable_"):
         truth = "true" if _number(value) > 0 else "false" if _number(value) == 0 else value.lower()
-        made = _STEADY.get(truth, "")
-        wanted = "" if made else "enable, warn or error"
+        setting = _STEADY.get(truth, "")
+        wanted = "" if setting else "enable, warn or error"
     elif name == "license":
         wanted = "" if value in _LICENSES else f"one that the kernel takes ({', '.join(_LICENSES)})"
     elif isinstance(TUNING[name], bool):
         wanted = "" if value in ("0", "1", "false", "true") else "true or false"
-        made = value in ("1", "true")
+        setting = value in ("1", "true")
     else:
-        made = _number(value)
-        wanted = "" if 0 <= made < 1 << 63 else "a number"
+        setting = _number(value)
+        wanted = "" if 0 <= setting < 1 << 63 else "a number"
     if wanted:
         return config, Diagnostic(f"{name} must be {wanted}, not '{value}'{origin}", span)
-    return replace(config, tuning=(*config.tuning, (name, made))), None
+    return replace(config, tuning=(*config.tuning, (name, setting))), None
 
 
 def _with(config: Config, name: str, value: int | str | bool) -> Config:
@@ -200,5 +200,5 @@ def _refuse(name: str, setting: Setting) -> Diagnostic | None:
         return Diagnostic(f"the setting {name} has no effect any more", setting.span, "leave it out", "warning")
     from tracer.lang import suggest
 
-    known = suggest.hint(name, KNOWN, "known are " + ", ".join(name for name in KNOWN if name != "unsafe"))
-    return Diagnostic(f"unknown setting '{setting.name}'", setting.span, known)
+    listed = suggest.hint(name, KNOWN, "known are " + ", ".join(name for name in KNOWN if name != "unsafe"))
+    return Diagnostic(f"unknown setting '{setting.name}'", setting.span, listed)

@@ -161,7 +161,7 @@ class Call:
     def variable(self, name: str, declaration: object, type: Type) -> typed.Var:
         """A variable that no program can name; `declaration` is an object of the call, another for each variable."""
         variable = self.context.declare(f"${self.name}.{name}", declaration, self.span)
-        self.context.found.variable(variable.key).add(type, self.span)
+        self.context.facts.variable(variable.key).add(type, self.span)
         return typed.Var(type, self.span, variable.slot, variable.name)
 
 

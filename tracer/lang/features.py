@@ -1,4 +1,4 @@
-"""What a program can need of a backend: an object for each, which the constructs of the language name.
+"""A feature is an object for what a program can need of a backend; the constructs of the language name them.
 
 Each backend has a state for each of them in its `features.py`; `tracer info` and the documentation show both.
 """
@@ -44,6 +44,7 @@ LOAD_COMPUTED = Feature("reading memory at a computed address")
 POINTER_32 = Feature("memory at a pointer of 32 bits that lies in memory")
 BUFFER_SIZED = Feature("buf of a length known at the hit")
 USER_STACK = Feature("ustack")
+STOPPED_STACK = Feature("ustack at tracepoint, profile, software and hardware")
 DEEP_STACK = Feature("more than 256 frames of a stack")
 INTERPRETED = Feature("ustack(python)")
 STACK_COMPUTED = Feature("a stack in a computation or in a key that is read")
@@ -64,5 +65,5 @@ KEYS_OF_CLEARED = Feature("len, has_key, delete or for in a probe where probes c
 SERIES_KEYS = Feature("len, has_key or delete of a tseries() map in a probe")
 SHARED_AGGREGATION = Feature("reading in a probe an aggregation that BEGIN or an interval fills")
 
-FEATURES: Final = tuple(each for each in tuple(globals().values()) if isinstance(each, Feature))
+FEATURES: Final = tuple(feature for feature in tuple(globals().values()) if isinstance(feature, Feature))
 """All, in the order in which they are shown."""

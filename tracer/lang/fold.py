@@ -42,7 +42,7 @@ def string(value: bytes, span: Span) -> typed.StrLit:
     return typed.StrLit(StringType(len(value) + 1), span, value)
 
 
-def made(value: int | bool | bytes, type: Type, span: Span) -> typed.Expr:
+def literal_of(value: int | bool | bytes, type: Type, span: Span) -> typed.Expr:
     """The constant of a Python value."""
     if isinstance(value, bytes):
         return string(value, span)
@@ -77,36 +77,36 @@ def fold(node: typed.Expr) -> typed.Expr:
         case typed.Binary(op="&&" | "||"):
             one, other = constant(node.left), constant(node.right)
             if one is not None and bool(one) == (node.op == "||"):
-                return made(bool(one), BOOL, node.span)
+                return literal_of(bool(one), BOOL, node.span)
             if one is not None and other is not None:
-                return made(bool(other), BOOL, node.span)
+                return literal_of(bool(other), BOOL, node.span)
         case typed.Binary(op="==" | "!=", left=typed.TupleExpr() as left, right=typed.TupleExpr() as right):
             values = known_now(left), known_now(right)
             if None not in values:
-                return made((values[0] == values[1]) == (node.op == "=="), BOOL, node.span)
+                return literal_of((values[0] == values[1]) == (node.op == "=="), BOOL, node.span)
         case typed.Binary(left=typed.StrLit() as left, right=typed.StrLit() as right):
             if node.op == "+":
                 return string(left.value + right.value, node.span)
             order = (left.value > right.value) - (left.value < right.value)
-            return made(operations.COMPARISON[node.op](order, 0), BOOL, node.span)
+            return literal_of(operations.COMPARISON[node.op](order, 0), BOOL, node.span)
         case typed.Binary():
             one, other = constant(node.left), constant(node.right)
             if node.op in ("/", "%") and other == 0:
                 return node  # counted where it runs
             if one is not None and other is not None and isinstance(node.left.type, IntType):
                 if node.op in operations.COMPARISON:
-                    return made(operations.COMPARISON[node.op](one, other), BOOL, node.span)
+                    return literal_of(operations.COMPARISON[node.op](one, other), BOOL, node.span)
                 assert isinstance(node.type, IntType)
-                return made(operations.ARITHMETIC[node.op](one, other, node.type), node.type, node.span)
+                return literal_of(operations.ARITHMETIC[node.op](one, other, node.type), node.type, node.span)
         case typed.Unary():
             value = constant(node.operand)
             if value is not None:
                 result = not value if node.op == "!" else -value if node.op == "-" else ~value
-                return made(result, node.type, node.span)
+                return literal_of(result, node.type, node.span)
         case typed.Cast():
             value = constant(node.operand)
             if value is not None and isinstance(node.type, (IntType, BoolType)):
-                return made(value, node.type, node.span)
+                return literal_of(value, node.type, node.span)
         case typed.Ternary():
             value = constant(node.condition)
             if value is not None:

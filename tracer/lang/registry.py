@@ -21,27 +21,27 @@ class Registry(Mapping[str, T]):
     """
 
     def __init__(self, *sources: tuple[str, str]) -> None:
-        self._known: dict[str, T] = {}
-        self._left = list(reversed(sources))
+        self._constructs: dict[str, T] = {}
+        self._sources = list(reversed(sources))
 
     def __getitem__(self, name: str) -> T:
-        while name not in self._known and self._left:
+        while name not in self._constructs and self._sources:
             self._import_next()
-        return self._known[name]
+        return self._constructs[name]
 
     def __iter__(self) -> Iterator[str]:
-        while self._left:
+        while self._sources:
             self._import_next()
-        return iter(self._known)
+        return iter(self._constructs)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def _import_next(self) -> None:
-        for source in self._left[-1:]:  # another thread may have taken the last one
+        for source in self._sources[-1:]:  # another thread may have taken the last one
             module, attribute = source
-            for each in getattr(import_module(module), attribute):
-                for name in (each.name, *getattr(each, "aliases", ())):
-                    self._known[name] = each
+            for construct in getattr(import_module(module), attribute):
+                for name in (construct.name, *getattr(construct, "aliases", ())):
+                    self._constructs[name] = construct
             with suppress(ValueError):  # and may have been through the same one meanwhile
-                self._left.remove(source)
+                self._sources.remove(source)

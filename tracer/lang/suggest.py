@@ -12,9 +12,9 @@ _LONGEST = 256
 """Longer texts are no misspelt names, and take difflib seconds."""
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest(word: str, names: Iterable[str]) -> str | None:
     """The known name most like `word`, None where nothing is near."""
-    return _nearest(word, tuple(sorted(known)))
+    return _nearest(word, tuple(sorted(names)))
 
 
 @lru_cache(maxsize=256)
@@ -24,11 +24,11 @@ def _nearest(word: str, names: tuple[str, ...]) -> str | None:
     if len(word) > _LONGEST:
         return None
     folded = {name.lower(): name for name in reversed(names)}
-    found = get_close_matches(word.lower(), list(folded), n=1, cutoff=0.6)
-    return folded[found[0]] if found else None
+    matches = get_close_matches(word.lower(), list(folded), n=1, cutoff=0.6)
+    return folded[matches[0]] if matches else None
 
 
-def hint(word: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
+def hint(word: str, names: Iterable[str], otherwise: str | None = None) -> str | None:
     """A hint that names the nearest known name, or `otherwise`."""
-    near = nearest(word, known)
+    near = nearest(word, names)
     return f"did you mean {near}?" if near else otherwise

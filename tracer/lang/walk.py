@@ -38,16 +38,16 @@ def children(node: AnyNode) -> Iterator[AnyNode]:
         if isinstance(value, _NODES):
             yield value  # type: ignore[misc]
         elif isinstance(value, tuple):
-            yield from (each for each in value if isinstance(each, _NODES))  # type: ignore[misc]
+            yield from (item for item in value if isinstance(item, _NODES))  # type: ignore[misc]
 
 
 def walk(node: AnyNode) -> Iterator[AnyNode]:
     """The node and everything below it, parents first, in the order of the text."""
-    left: list[Any] = [node]
-    while left:
-        at: Any = left.pop()
-        yield at
-        left += [*children(at)][::-1]
+    pending: list[Any] = [node]
+    while pending:
+        current: Any = pending.pop()
+        yield current
+        pending += [*children(current)][::-1]
 
 
 def walk_program(program: ast.Program) -> Iterator[ast.Expr | ast.Stmt]:
@@ -60,7 +60,7 @@ def walk_program(program: ast.Program) -> Iterator[ast.Expr | ast.Stmt]:
 
 def rewrite(node: Kept, change: Callable[[Any], Any]) -> Kept:
     """The tree with `change` applied to each node, children first; parts that stay are the same objects."""
-    return change(below(node, lambda each: rewrite(each, change)))  # type: ignore[no-any-return]
+    return change(below(node, lambda child: rewrite(child, change)))  # type: ignore[no-any-return]
 
 
 def below(node: Kept, change: Callable[[Any], Any]) -> Kept:
@@ -71,7 +71,7 @@ def below(node: Kept, change: Callable[[Any], Any]) -> Kept:
         if isinstance(value, _NODES):
             new: Any = change(value)
         elif isinstance(value, tuple) and value and isinstance(value[0], _NODES):
-            new = tuple([change(each) for each in value])
+            new = tuple([change(item) for item in value])
             new = value if all(map(is_, new, value)) else new
         else:
             continue

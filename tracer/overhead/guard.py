@@ -65,7 +65,7 @@ class Guard:
         self._started = self._now = self._due = self._second = 0
 
     def start(self, now: int) -> None:
-        """All attach points are attached since `now`."""
+        """Notes that all attach points are attached since `now`."""
         self._started, self._second, self._due = now, now + SECOND, now + self._beat
         self._looks.append((now, [0] * len(self._worth_saying)))
 
@@ -75,7 +75,7 @@ class Guard:
         return not self._worth_saying
 
     def wait_s(self, now: int) -> float:
-        """Until the next look."""
+        """The seconds until the next look."""
         return 1.0 if self.idle else max(self._due - now, 0) / SECOND
 
     def tell(self) -> None:
@@ -84,7 +84,7 @@ class Guard:
             self._tell(self._found.popleft())
 
     def look(self, session: Session, clock: Callable[[], int]) -> None:
-        """One look, if it is due; `clock` says what time it is, as in `start`.
+        """Looks once, if a look is due; `clock` says what time it is, as in `start`.
 
         To read hits takes time too, and more where the machine is busy: what lies between two readings is counted as if
         it had come from the beginning of the first to the end of the second. So a rate is never too high.

@@ -32,10 +32,10 @@ def check_arguments(plan: Plan) -> list[Diagnostic]:
 
 
 def _unreadable(probe: ProbePlan, steps: Steps) -> list[Diagnostic]:
-    found: dict[int, Diagnostic] = {}
+    diagnostics: dict[int, Diagnostic] = {}
     total = sum(len(variant.sites) for variant in probe.variants)
     for step in walk(steps.body):
-        if not (isinstance(step, Fetch) and isinstance(step.source, Argument)) or step.source.index in found:
+        if not (isinstance(step, Fetch) and isinstance(step.source, Argument)) or step.source.index in diagnostics:
             continue
         index = step.source.index
         bad = [
@@ -51,14 +51,14 @@ def _unreadable(probe: ProbePlan, steps: Steps) -> list[Diagnostic]:
         reason = f"{where}: {operand.reason}" + (f" ({text})" if text else "")
         count = sum(len(variant.sites) for variant, _ in bad)
         if count == total:
-            others = any(not isinstance(each.operand, Unreadable) for each in variant.sites[0].args)
+            others = any(not isinstance(spec.operand, Unreadable) for spec in variant.sites[0].args)
             hint = "leave it out; the other arguments can be read" if others else None
-            found[index] = Diagnostic(reason, step.span, hint)
+            diagnostics[index] = Diagnostic(reason, step.span, hint)
         else:
-            found[index] = Diagnostic(
+            diagnostics[index] = Diagnostic(
                 f"{reason}; this is so at {count} of {total} sites",
                 step.span,
                 "hits there end at this place and are counted as unreadable",
                 severity="warning",
             )
-    return list(found.values())
+    return list(diagnostics.values())

@@ -29,8 +29,9 @@ _TAIL, _ENDS = attrgetter("tail"), attrgetter("ends")
 
 
 def lower(
-    program: Program, follow: bool = False, shared: bool = False, found: Mapping[int, tuple[Site, ...]] | None = None
-) -> Plan:
+    program: Program, follow: bool = False, shared: bool = False,
+    sites_so_far: Mapping[int, tuple[Site, ...]] | None = None,
+) -> Plan:  # fmt: skip
     """The plan of a program; see `Plan` for the others. Pure: no root and no kernel is needed."""
     if any(any(map(_TAIL, in_files(clause.sites))) for clause in program.clauses):
         from tracer.plan.tail_calls import with_tail_calls
@@ -45,7 +46,7 @@ def lower(
     probes = tuple(
         ProbePlan(clause, _variants(clause, steps[clause.id], numbers))
         for clause in program.clauses
-        if clause.kind.at_hits and (clause.sites or found is not None)
+        if clause.kind.at_hits and (clause.sites or sites_so_far is not None)
     )
     user = tuple(clause for clause in program.clauses if not clause.kind.at_hits)
     if not probes:
@@ -53,7 +54,7 @@ def lower(
     from tracer.plan.requires import needs
 
     wanted = needs(program, probes, steps, follow, shared)
-    return Plan(program, probes, user, wanted, steps, follow, follow or shared, found=found)
+    return Plan(program, probes, user, wanted, steps, follow, follow or shared, sites_so_far=sites_so_far)
 
 
 def _variants(clause: Clause, steps: Steps, numbers: count[int]) -> tuple[Variant, ...]:
@@ -65,18 +66,18 @@ def _variants(clause: Clause, steps: Steps, numbers: count[int]) -> tuple[Varian
     told = {name: value for name, value in SITE_VALUES.items() if name in used_here}
 
     layouts: dict[object, _Layout] = {}
-    known: dict[object, _Layout] = {}  # by the tuple of arguments, which all functions of a file have in common
+    by_args: dict[object, _Layout] = {}  # by the tuple of arguments, which all functions of a file have in common
     groups: dict[object, tuple[_Args, list[Site]]] = {}
-    own = any(LAST_ARGUMENT < index < STACK_POINTER for index in indices)
-    tails = {id(site): (site.tail, site.kind) for site in in_files(clause.sites)} if own else {}
+    reads_tails = any(LAST_ARGUMENT < index < STACK_POINTER for index in indices)
+    tails = {id(site): (site.tail, site.kind) for site in in_files(clause.sites)} if reads_tails else {}
     for site in clause.sites:
         same = (id(site.args), tails.get(id(site))) if tails else id(site.args)
-        layout = known.get(same)
+        layout = by_args.get(same)
         if layout is None:
             args = {index: _argument(site, index) for index in indices}
             # The text of an argument is for people; equal places may be spelled differently.
             places = tuple((spec.size, spec.signed, spec.operand) for spec in args.values())
-            layout = known[same] = layouts.setdefault(places, (len(layouts), args))
+            layout = by_args[same] = layouts.setdefault(places, (len(layouts), args))
         key = layout[0], tuple([value(site) for value in told.values()]), returns and site.kind
         group = groups.get(key)
         if group is None:

@@ -42,7 +42,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class ProbePlan:
-    """One probe clause with its variants; variant ids are unique in the whole plan."""
+    """A probe clause with its variants; variant ids are unique in the whole plan."""
 
     clause: Clause
     variants: tuple[Variant, ...]
@@ -63,8 +63,8 @@ class Plan:
     `steps` are the steps of each clause by its id. `follow` says that the descendants of the traced process are traced
     as well, `shared` that others run into the probes too and it is told at a hit whose it is (so it is where `follow`
     holds), `separate_points` that an attach point may have to be detached while others go on, `priority` that a process
-    of raised priority may empty the kernel's buffers. `found`: where attach points also mean files that processes map
-    later, the sites of each clause of the syntax tree so far, by its index; None elsewhere.
+    of raised priority may empty the kernel's buffers. `sites_so_far`: where attach points also mean files that are
+    mapped later, the sites of each clause of the syntax tree so far, by its index; None elsewhere.
     """
 
     program: Program
@@ -76,7 +76,7 @@ class Plan:
     shared: bool = False
     separate_points: bool = False
     priority: bool = True
-    found: Mapping[int, tuple[Site, ...]] | None = None
+    sites_so_far: Mapping[int, tuple[Site, ...]] | None = None
 
     @property
     def sites(self) -> tuple[Site, ...]:
@@ -100,4 +100,4 @@ class Plan:
 
     def wants(self, node: type[Expr]) -> bool:
         """Whether a clause of a probe has such an expression."""
-        return any(isinstance(each, node) for probe in self.probes for each in walk_clause(probe.clause))
+        return any(isinstance(part, node) for probe in self.probes for part in walk_clause(probe.clause))

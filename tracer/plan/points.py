@@ -57,7 +57,7 @@ def points(plan: Plan) -> tuple[Point, ...]:
                 sites[first + site.point].append(site)
     clauses = [probe.clause for probe in plan.probes if probe.clause.ends is None]
     named = ((clause, text, span) for clause in clauses for text, span in zip(clause.names, clause.spans, strict=True))
-    return tuple([Point(*each, tuple(own)) for each, own in zip(named, sites, strict=True)])
+    return tuple([Point(*words, tuple(point_sites)) for words, point_sites in zip(named, sites, strict=True)])
 
 
 def count(plan: Plan) -> int:
@@ -92,7 +92,7 @@ def maps_behind(plan: Plan, clause: Clause) -> tuple[str, ...]:
     clauses = (*(probe.clause for probe in plan.probes), *plan.user)
     lacking = _written(clause)
     while True:
-        more = lacking.union(*(_written(each) for each in clauses if lacking & _read(each)))
+        more = lacking.union(*(_written(other) for other in clauses if lacking & _read(other)))
         if more == lacking:
             return tuple(sorted(name for name in lacking if not plan.program.maps[name].inner))
         lacking = more

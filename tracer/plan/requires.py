@@ -1,4 +1,4 @@
-"""What a program asks of a backend: one `Need` per construct, at the place where the user wrote it."""
+"""The needs of a program, which a backend must meet: one `Need` per construct, at the place where the user wrote it."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def needs(
     shared: bool = False,
 ) -> tuple[Need, ...]:
     """The needs of all probe clauses, each feature and place once. What runs in user space needs nothing."""
-    found: dict[tuple[Feature, Span], Need] = {}
+    needs_by_place: dict[tuple[Feature, Span], Need] = {}
     for probe in probes:
-        own = steps[probe.clause.id]
-        asked = (Need(ask.feature, ask.construct, ask.span) for ask in own.asks)
-        stacks = _of_stacks(own, program.config.stack_unwind == "fp")
-        rest = (*_of_arguments(probe, own), *_of_maps(program, own, steps), *_of_joins(program, own), *stacks)
-        for need in (*_of_sites(probe), *asked, *rest):
-            found.setdefault((need.feature, need.span), need)
+        clause_steps = steps[probe.clause.id]
+        asked = (Need(ask.feature, ask.construct, ask.span) for ask in clause_steps.asks)
+        stacks = _of_stacks(clause_steps, program.config.stack_unwind == "fp")
+        maps = (*_of_maps(program, clause_steps, steps), *_of_joins(program, clause_steps))
+        for need in (*_of_sites(probe), *asked, *_of_arguments(probe, clause_steps), *maps, *stacks):
+            needs_by_place.setdefault((need.feature, need.span), need)
     if (follow or shared) and probes:
         # It stands on the command line; the error is shown under the first probe, which needs it.
         construct = "--follow" if follow else "-p with so many processes for so many places"
         need = Need(features.FOLLOW, construct, probes[0].clause.span)
-        found[need.feature, need.span] = need
-    return tuple(found.values())
+        needs_by_place[need.feature, need.span] = need
+    return tuple(needs_by_place.values())
 
 
 def _of_sites(probe: ProbePlan) -> Iterator[Need]:
@@ -117,13 +117,13 @@ _CARRY = (operations.AS, operations.ITEM, operations.SELECT, operations.TUPLE)
 """Operations that hand values on as they are."""
 
 
-def _of_stacks(steps: Steps, known: bool) -> Iterator[Need]:
+def _of_stacks(steps: Steps, at_hit: bool) -> Iterator[Need]:
     """The needs of a clause that does more with stacks than to show them, keep them, and add to what stands under them.
     `known`: at the hit, without the functions of interpreters.
     """
     reads = [
         step for step in walk(steps.body)
-        if isinstance(step, Fetch) and isinstance(step.source, UserStack) and (step.source.interpreted or not known)
+        if isinstance(step, Fetch) and isinstance(step.source, UserStack) and (step.source.interpreted or not at_hit)
     ]  # fmt: skip
     spans: dict[object, Span] = {read.name: read.span for read in reads}
     for step in walk(steps.body) if reads else ():
@@ -132,23 +132,23 @@ def _of_stacks(steps: Steps, known: bool) -> Iterator[Need]:
         args = (arg for part in inner if part.op not in _CARRY for arg in part.args)
         computed = [value for value in (*key, *args) if not isinstance(value, SiteText) and has_stack(value.type)]
         if computed:
-            span = next(_known(spans, computed), reads[0].span)
+            span = next(_spans_of(spans, computed), reads[0].span)
             yield Need(features.STACK_COMPUTED, "a stack that is not only shown or counted", span)
         # What is made of a stack, and the variable that has it, lead to it.
         held = (step.slot,) if isinstance(step, GetSlot) else tuple(used(step))
-        read = next(_known(spans, held), None)
+        read = next(_spans_of(spans, held), None)
         if read is not None and isinstance(step, SetSlot | Let | GetSlot):
             spans[step.slot if isinstance(step, SetSlot) else step.name] = read
 
 
-def _known(spans: Mapping[object, Span], values: Iterable[Value | int]) -> Iterator[Span]:
+def _spans_of(spans: Mapping[object, Span], values: Iterable[Value | int]) -> Iterator[Span]:
     for value in values:
         for part in (value,) if isinstance(value, int) else parts(value):
             if part in spans:
                 yield spans[part]
 
 
-def _of_maps(program: Program, own: Steps, steps: Mapping[int, Steps]) -> Iterator[Need]:
+def _of_maps(program: Program, clause_steps: Steps, steps: Mapping[int, Steps]) -> Iterator[Need]:
     """Needs of probes that read a map which other clauses change as a whole."""
     # No hit comes after END.
     user = list(_steps(program, steps, lambda kind: not kind.at_hits and not kind.last))
@@ -159,7 +159,7 @@ def _of_maps(program: Program, own: Steps, steps: Mapping[int, Steps]) -> Iterat
     probes = [step for step in _steps(program, steps, lambda kind: kind.at_hits) if isinstance(step, Empty)]
     cleared = {step.map for step in probes if not step.zero}
     zeroed = {step.map for step in probes if step.zero}
-    for step in walk(own.body):
+    for step in walk(clause_steps.body):
         match step:
             case MapLength():
                 construct = f"len({step.map})"
@@ -171,7 +171,7 @@ def _of_maps(program: Program, own: Steps, steps: Mapping[int, Steps]) -> Iterat
                 construct = f"{step.map} as a value"
             case Each():
                 construct = f"for over {step.map}"
-                yield from _of_walk(program, own, step, construct)
+                yield from _of_walk(program, clause_steps, step, construct)
             case _:
                 continue
         if program.maps[step.map].forgets and isinstance(step, MapLength):
@@ -193,25 +193,25 @@ _FEW_KEYS = 1024
 """Room for so many is looked at in 20 us (Linux 6.18, in a virtual machine), which is what a hit costs on ftrace."""
 
 
-def _of_walk(program: Program, own: Steps, loop: Each, construct: str) -> Iterator[Need]:
+def _of_walk(program: Program, clause_steps: Steps, loop: Each, construct: str) -> Iterator[Need]:
     """Further needs of a loop over a map: a large map, one with stacks, a body that changes other keys."""
     decl = program.maps[loop.map]
     if program.most_keys(loop.map) > _FEW_KEYS:
         yield Need(features.MAP_WALK_LARGE, construct, loop.span)
     if any(map(has_stack, (*decl.key, decl.value))):
         yield Need(features.STACK_COMPUTED, construct, loop.span)
-    known = {name: step for step in walk(own.body) if (name := defined(step)) is not None}
+    definitions = {name: step for step in walk(clause_steps.body) if (name := defined(step)) is not None}
 
     def origin(value: Value) -> Value:
-        step = known.get(value) if isinstance(value, Name) else None
+        step = definitions.get(value) if isinstance(value, Name) else None
         if isinstance(step, Let):
             return origin(step.value)
         return origin(value.args[0]) if isinstance(value, Op) and value.op is operations.AS else value
 
     def is_item(value: Value, index: int, of: Callable[[Value], bool]) -> bool:
         match origin(value):
-            case Op(op=operations.ITEM, args=(whole, Const(value=at))):
-                return at == index and of(whole)
+            case Op(op=operations.ITEM, args=(whole, Const(value=number))):
+                return number == index and of(whole)
         return False
 
     def is_key(value: Value) -> bool:

@@ -1,4 +1,4 @@
-"""What a backend can do on this host: the one table that `check`, `info` and the documentation read.
+"""The states of features on this host: the one table that `check`, `info` and the documentation read.
 
 Each backend has a function from what it has found of the kernel to a state for every feature. The names of the findings
 are those by which they can be switched off (`kernel.disabled`).
@@ -71,10 +71,10 @@ class Capabilities:
 
 
 def settled(
-    states: Callable[[Has], Mapping[Feature, State]], found: Mapping[str, bool | None]
+    states: Callable[[Has], Mapping[Feature, State]], answers: Mapping[str, bool | None]
 ) -> dict[Feature, State | None]:
     """The states that follow from what was found; None where they depend on something that is None, not known."""
-    best, worst = states(lambda name: found[name] is not False), states(lambda name: bool(found[name]))
+    best, worst = states(lambda name: answers[name] is not False), states(lambda name: bool(answers[name]))
     return {feature: _common(state, worst[feature]) for feature, state in best.items()}
 
 

@@ -66,7 +66,7 @@ differ instead (Intel SDM, volume 1, appendix B).
 
 
 def operand(site: FileSite, index: int) -> Const | Mem:
-    """One of a site's own values, by its number."""
+    """The operand that is one of a site's own values, by its number."""
     if index == STACK_TOP:
         return Mem("sp", 0)
     if index == POPPED:

@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 
 def renderer_of(format: str) -> type[Renderer]:
     """The renderer of a format; only its module is imported."""
-    found: type[Renderer] = getattr(import_module(f"{__name__}.{format}"), RENDERERS[format])
-    return found
+    renderer: type[Renderer] = getattr(import_module(f"{__name__}.{format}"), RENDERERS[format])
+    return renderer

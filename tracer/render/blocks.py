@@ -37,7 +37,7 @@ def text(type: Type, of: Of) -> Show:
 
 
 def json(type: Type, of: Of, quoted: Callable[[bytes], bytes]) -> Show:
-    """The same as JSON: objects and arrays; `quoted` makes a string of a name."""
+    """The function for a block as JSON: objects and arrays; `quoted` makes a string of a name."""
     if isinstance(type, BufferType):
         # As int8 numbers, as bpftrace does.
         return lambda value: b"[%b]" % b",".join([b"%d" % byte for byte in memoryview(content(value)).cast("b")])
@@ -98,7 +98,7 @@ def _items(type: ArrayType, of: Of, whole: bytes, join: bytes) -> Show:
     size = memory_size(type.item)
     read, show = reader(type.item), of(shown(type.item))
     places = [size * index for index in range(type.count)]
-    return lambda value: whole % join.join([show(read(value[at : at + size])) for at in places])
+    return lambda value: whole % join.join([show(read(value[start : start + size])) for start in places])
 
 
 def shown(type: Type) -> Type:

@@ -54,12 +54,12 @@ class JsonRenderer(Renderer):
         """Makes JSON strings of them all at once, with a NUL between two; where one holds a NUL itself, or what a NUL
         becomes in JSON, it is done one by one.
         """
-        each = list(texts)
-        quoted = json_string(b"\0".join(each))
-        if quoted.count(_NUL) == len(each) - 1:
+        listed = list(texts)
+        quoted = json_string(b"\0".join(listed))
+        if quoted.count(_NUL) == len(listed) - 1:
             self.write(_line(b"printf", quoted.replace(_NUL, b'"}\n{"type": "printf", "data": "')))
         else:
-            self.write(b"".join([_line(b"printf", json_string(text)) for text in each]))
+            self.write(b"".join([_line(b"printf", json_string(text)) for text in listed]))
 
     def print_values(self, shown: Iterable[bytes]) -> None:
         """A line for each."""
@@ -102,7 +102,7 @@ class JsonRenderer(Renderer):
             if len(set(keys)) < len(keys):
                 self._warn_of_keys(decl.name)
             values = [_map_value(decl, value, div or 1, scalar) for _, value in entries]
-            data = b"{%b}" % b", ".join([b"%b: %b" % each for each in zip(keys, values, strict=True)])
+            data = b"{%b}" % b", ".join([b"%b: %b" % entry for entry in zip(keys, values, strict=True)])
         else:
             data = _map_value(decl, entries[0][1], div or 1, scalar)
         name = json_string(decl.name.encode())

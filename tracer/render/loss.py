@@ -21,7 +21,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
     config = program.config
     missed = _missed(program) if loss.unreadable else ""
     ends = (site for clause in program.clauses if clause.ends is not None for site in in_files(clause.sites))
-    returns = bool(loss.left) and any(site.is_return_probe for site in ends)
+    returns = bool(loss.abandoned) and any(site.is_return_probe for site in ends)
     causes = (
         (
             loss.events,
@@ -90,7 +90,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
             "call",
         ),
         (
-            loss.left,
+            loss.abandoned,
             "{} left out: no return, as an exception, a panic, longjmp() or the end of the thread ended it"
             + (", or it was nested deeper than the 64 returns that the kernel follows in a thread" if returns else "")
             + (", or its end was among the lost events" if loss.events else ""),
@@ -124,7 +124,7 @@ def _missed(program: Program) -> str:
         clause.kind.at_hits
         for clause in program.clauses
         for part in (clause.predicate, *clause.body)
-        if part is not None and any(isinstance(each, Within) for each in walk(part))
+        if part is not None and any(isinstance(node, Within) for node in walk(part))
     }
     alone = " (which ends only the statement in BEGIN, END and intervals)" if False in indexed else ""
     return f", or an index was outside its array{alone}" if indexed else ""

@@ -1,5 +1,5 @@
-"""What a trace has to say beside its results: typed values, which reach every consumer. The sentence for people is made
-last, by `str()`.
+"""The notices of a trace, beside its results, are typed values that reach every consumer. `str()` makes the sentence
+for people, last.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Said(Notice):
 
 @dataclass(frozen=True, slots=True)
 class Attached(Notice):
-    """So many probes are in place, at so many sites, through `backend`; None where nothing is traced."""
+    """The probes are in place, so many at so many sites, through `backend`; None where nothing is traced."""
 
     probes: int
     sites: int
@@ -60,7 +60,7 @@ class Chosen(Said):
 
 
 class PassedOver(Said):
-    """Why a backend that would come first does not run the program."""
+    """The reason why a backend that would come first does not run the program."""
 
 
 class Raised(Said):

@@ -47,14 +47,14 @@ class _Spec(NamedTuple):
 
 
 def compiled_formats(
-    program: Program, values: Callable[[int], ValueText], own: Callable[[int], Sequence[int]]
+    program: Program, values: Callable[[int], ValueText], own_arguments: Callable[[int], Sequence[int]]
 ) -> dict[int, Format]:
     """The function for each index into `Program.formats` that a printf uses. One index stands for one list of types.
     `values` has the texts for an index, `own` which of its arguments are the program's own.
     """
     return {
-        index: compile_format(program.formats[index], found, values(index), own(index))
-        for index, found in argument_types(program).items()
+        index: compile_format(program.formats[index], types, values(index), own_arguments(index))
+        for index, types in argument_types(program).items()
     }
 
 
@@ -64,13 +64,13 @@ def argument_types(program: Program) -> dict[int, tuple[Type, ...]]:
     for clause in program.clauses:
         for node in walk_clause(clause):
             if isinstance(node, Printf):
-                found = tuple(arg.type for arg in node.args)
-                if types.setdefault(node.format, found) != found:
+                arguments = tuple(arg.type for arg in node.args)
+                if types.setdefault(node.format, arguments) != arguments:
                     raise ValueError(f"format {node.format} is used with arguments of different types")
     return types
 
 
-def compile_format(format: str, types: Sequence[Type], texts: ValueText, own: Sequence[int] = ()) -> Format:
+def compile_format(format: str, types: Sequence[Type], texts: ValueText, own_arguments: Sequence[int] = ()) -> Format:
     """The function for a format and the types of its arguments: one for each conversion, before it one for each `*`.
     Those whose places are in `own` need no escape.
 
@@ -80,31 +80,31 @@ def compile_format(format: str, types: Sequence[Type], texts: ValueText, own: Se
     arguments: list[str] = []
     names: dict[str, object] = {}
     end = taken = 0
-    for found in re.finditer(_CONVERSION, format):
-        template.append(_literal(format[end : found.start()]))
-        end = found.end()
-        if found["kind"] == "%":
+    for match in re.finditer(_CONVERSION, format):
+        template.append(_literal(format[end : match.start()]))
+        end = match.end()
+        if match["kind"] == "%":
             template.append(b"%%")
             continue
-        precision = found["precision"]
-        stars = (found["width"], precision).count("*")
+        precision = match["precision"]
+        stars = (match["width"], precision).count("*")
         if stars:
             index, taken = taken + stars, taken + stars + 1
-            values = texts.raw if index in own else texts
-            names[f"f{index}"] = _measured(found[0], types[index], values)
-            given = ", ".join(f"a[{each}]" for each in range(index - stars, taken))
+            values = texts.raw if index in own_arguments else texts
+            names[f"f{index}"] = _measured(match[0], types[index], values)
+            given = ", ".join(f"a[{place}]" for place in range(index - stars, taken))
             template.append(b"%b")
             arguments.append(f"f{index}({given})")
             continue
         spec = _Spec(
-            found["flags"],
-            int(found["width"] or 0),
+            match["flags"],
+            int(match["width"] or 0),
             None if precision is None else int(precision or 0),
-            found["length"] or "",
-            found["kind"],
+            match["length"] or "",
+            match["kind"],
         )
         index, taken = taken, taken + 1
-        type, values = types[index], texts.raw if index in own else texts
+        type, values = types[index], texts.raw if index in own_arguments else texts
         if spec.kind[0] == "r":
             show = _buffer(spec)
         elif spec.kind == "s":

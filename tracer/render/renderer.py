@@ -79,14 +79,14 @@ class Renderer(Consumer, ABC):
         self._effects = effects if effects is not None else _None()
         self._program = program
         self.text = self._said = ValueText(symbolizer)
-        self.own: OwnTexts | None = None
+        self.own_texts: OwnTexts | None = None
         # A plain file has no such attribute.
         shown, said = self.escapes_values and getattr(out, "escapes", False), getattr(effects, "escapes", False)
         if shown or said:
             from tracer.render.terminal.escape import escaped
             from tracer.render.terminal.own_texts import OwnTexts
 
-            self.own = OwnTexts(program)
+            self.own_texts = OwnTexts(program)
             self.text = ValueText(symbolizer, escaped) if shown else self.text
             self._said = ValueText(symbolizer, escaped) if said else self._said
         # Now, and not when the first map is shown: then there may be no descriptor for it.
@@ -101,8 +101,8 @@ class Renderer(Consumer, ABC):
         if program.formats:
             from tracer.render.printf import compiled_formats
 
-            own = self.own.arguments if self.own is not None else lambda format: ()
-            self._formats = compiled_formats(program, self.texts_of, own)
+            own_arguments = self.own_texts.arguments if self.own_texts is not None else lambda format: ()
+            self._formats = compiled_formats(program, self.texts_of, own_arguments)
         self._shapes = [self.shape(number, shape) for number, shape in enumerate(program.shapes)]
 
     # --- what a format says ---

@@ -25,7 +25,7 @@ def text_series(series: Series) -> bytes:
     values = [value for _, value in intervals if value is not None]
     low, high = _scale(values, series.signed)
     length = intervals[1][0] - intervals[0][0] if len(intervals) > 1 else 0
-    _, unit, digits = next(each for each in _UNITS if length >= each[0])
+    _, unit, digits = next(scale_unit for scale_unit in _UNITS if length >= scale_unit[0])
     head = "hh:mm:ss" + (f".{unit}" if unit else "")
     indent = " " * (9 + digits + bool(digits))
     labels = (str(low), str(high)) if values else ("null", "null")
@@ -42,8 +42,8 @@ def text_series(series: Series) -> bytes:
         moment += f".{rest:09d}"[: digits + 1] if digits else ""
         line = list(graph)
         if value is not None:
-            at = int(_divided((_WIDTH - 1) * _single(value - low), high - low))
-            line[min(at, _WIDTH - 1)] = "*"
+            column = int(_divided((_WIDTH - 1) * _single(value - low), high - low))
+            line[min(column, _WIDTH - 1)] = "*"
         lines.append(f"{moment} {''.join(line)} {'-' if value is None else value}\n")
     return "".join([*lines, f"{indent}v{bars}v\n", scale]).encode()
 
@@ -58,7 +58,7 @@ def json_series(series: Series) -> bytes:
 
 
 def _scale(values: list[int], signed: bool) -> tuple[int, int]:
-    """Both ends; one value alone has room on both sides, where its type has numbers beyond it."""
+    """The ends of the scale; one value alone has room on both sides, where its type has numbers beyond it."""
     low, high = min(values, default=0), max(values, default=0)
     if low < high:
         return low, high

@@ -25,7 +25,7 @@ class TextRenderer(Renderer):
         return self.text.of(type)
 
     def shape(self, number: int, type: Type) -> Show:
-        return (self.text.raw if self.own is not None and self.own.printed(number) else self.text).of(type)
+        return (self.text.raw if self.own_texts is not None and self.own_texts.printed(number) else self.text).of(type)
 
     def printf(self, texts: Iterable[bytes]) -> None:
         """Prints them as they are."""
@@ -48,11 +48,11 @@ class TextRenderer(Renderer):
         """`@name[key]: value`, a line for each key."""
         decl = snapshot.decl
         name = decl.name.encode()
-        values, own = self.text, (False,) * len(decl.key)
-        if self.own is not None:
-            own = self.own.key(decl.name, len(decl.key))
-            values = self.text.raw if self.own.value(decl.name) else self.text
-        key_text, scalar = self.text.key(decl.key, own=own), values.of(decl.value)
+        values, own_parts = self.text, (False,) * len(decl.key)
+        if self.own_texts is not None:
+            own_parts = self.own_texts.key(decl.name, len(decl.key))
+            values = self.text.raw if self.own_texts.value(decl.name) else self.text
+        key_text, scalar = self.text.key(decl.key, own_parts=own_parts), values.of(decl.value)
         for key, value in self.ordered(snapshot, top):
             shown = b"%b[%b]" % (name, key_text(key)) if decl.key else name
             self.write(b"%b:%b\n" % (shown, _map_value(decl, value, div or 1, scalar)))

@@ -43,7 +43,7 @@ class Symbolizer(Protocol):
         """The name of the symbol that holds the address, without an offset (`usym`)."""
 
     def frame(self, pid: int, address: int, returned: bool = False) -> str:
-        """The same with the offset, `name+12` in decimal (one line of `ustack`). With `returned` the address is one
+        """The symbol with the offset, `name+12` in decimal (one line of `ustack`). With `returned` the address is one
         that a call returns to.
         """
 
@@ -70,9 +70,9 @@ class Symbolizer(Protocol):
 def frames_of(stack: Stack, symbols: Symbolizer) -> Iterator[tuple[int, bool]]:
     """The addresses, innermost first, each with whether a call returns to it."""
     returned = False
-    for at, address in enumerate(stack.addresses):
+    for depth, address in enumerate(stack.addresses):
         yield address, returned
-        returned = not (at and symbols.interrupts(stack.pid, address))
+        returned = not (depth and symbols.interrupts(stack.pid, address))
 
 
 class _Numbers:
@@ -169,15 +169,15 @@ class ValueText:
                 raise TypeError(f"a value of type {type} cannot be shown")
 
     def key(
-        self, types: tuple[Type, ...], join: bytes = b", ", item_join: bytes = b", ", own: tuple[bool, ...] = ()
+        self, types: tuple[Type, ...], join: bytes = b", ", item_join: bytes = b", ", own_parts: tuple[bool, ...] = ()
     ) -> Show:
         """The function for a map's keys: the parts without parentheses, joined by `join`. Parts that are the program's
         `own` need no escape.
 
         Parts that are tuples themselves keep their parentheses and use `item_join`.
         """
-        texts = [self.raw if is_own else self for is_own in own or (False,) * len(types)]
-        parts = [text._part(each, item_join) for text, each in zip(texts, types, strict=True)]
+        texts = [self.raw if is_own else self for is_own in own_parts or (False,) * len(types)]
+        parts = [text._part(type, item_join) for text, type in zip(texts, types, strict=True)]
         if len(parts) == 1:
             only = parts[0]
             return lambda key: only(key[0])
@@ -201,21 +201,21 @@ class ValueText:
     def _frame(self, pid: int, address: int, returned: bool) -> bytes:
         name = self._symbols.frame(pid, address, returned)
         *inlined, (_, place) = self._symbols.sources(pid, address, returned) or [("", "")]
-        lines = [*(f"[inlined] {each}{_at(where)}" for each, where in inlined), f"{name}{_at(place)}"]
+        lines = [*(f"[inlined] {function}{_at(where)}" for function, where in inlined), f"{name}{_at(place)}"]
         return b"".join([b"%b%b\n" % (_FRAME_INDENT, _encoded(line)) for line in lines])
 
     def _perf_frame(self, pid: int, address: int, returned: bool) -> bytes:
         name, path = self._symbols.frame(pid, address, returned), self._symbols.path(pid, address)
         inlined = self._symbols.sources(pid, address, returned)[:-1]
-        lines = [*(f"{each} (inlined)" for each, _ in inlined), f"{name} ({path or '[unknown]'})"]
+        lines = [*(f"{function} (inlined)" for function, _ in inlined), f"{name} ({path or '[unknown]'})"]
         return b"".join([b"\t%x %b\n" % (address, _encoded(line)) for line in lines])
 
     def _raw_frame(self, pid: int, address: int, returned: bool) -> bytes:
         return b"%x\n" % address
 
     def _build_id_frame(self, pid: int, address: int, returned: bool) -> bytes:
-        found = self._symbols.build_id(pid, address)
-        return b"%x\n" % address if found is None else b"%b 0x%x\n" % (found[0].encode(), found[1])
+        identity = self._symbols.build_id(pid, address)
+        return b"%x\n" % address if identity is None else b"%b 0x%x\n" % (identity[0].encode(), identity[1])
 
     _FRAMES: ClassVar = {
         "bpftrace": _frame, "python": _frame, "perf": _perf_frame, "raw": _raw_frame, "build_id": _build_id_frame,

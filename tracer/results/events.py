@@ -78,8 +78,8 @@ class Loss:
     (`backends.nested_returns`), -1 for a number that is not known; `busy` hits found no memory for their strings and
     records, as others had it all; `outrun` values of min() and max() were given up, as others went further again and
     again; `shut_out` hits came while another program of BPF ran on their CPU. `unseen` are ends of calls whose
-    beginnings were not seen, `left` calls that were left without an end. `divisions` by zero took 1 for their result,
-    as in bpftrace: nothing is missing, but the answer may not be what was meant.
+    beginnings were not seen, `abandoned` calls without an end. `divisions` by zero took 1 for their result, as in
+    bpftrace: nothing is missing, but the answer may not be what was meant.
     """
 
     events: int = 0
@@ -94,7 +94,7 @@ class Loss:
     busy: int = 0
     outrun: int = 0
     unseen: int = 0
-    left: int = 0
+    abandoned: int = 0
     shut_out: int = 0
     divisions: int = 0
     full: frozenset[str] = frozenset()

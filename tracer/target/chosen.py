@@ -62,7 +62,7 @@ def said(chosen: Sequence[int]) -> str:
 
 
 def described(pid: int) -> str:
-    """One process with its command line: a line for those who want to know all."""
+    """Describes a process with its command line: a line for those who want to know all."""
     try:
         words = words_of(pid).rstrip(b"\0").split(b"\0")
     except OSError:  # it has ended, or its page would have to be waited for

@@ -1,4 +1,4 @@
-"""Who holds up a thread of tracer in the kernel, where it cannot say so itself."""
+"""Tells who holds up a thread of tracer in the kernel, where it cannot say so itself."""
 
 from __future__ import annotations
 

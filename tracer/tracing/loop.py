@@ -354,7 +354,7 @@ class _Trace:
         from tracer.steps.python.compile import compile_clause
 
         program, steps = self.plan.program, self.plan.steps
-        return [(each, compile_clause(program, each, steps[each.id], None, self.runtime)) for each in clauses]
+        return [(clause, compile_clause(program, clause, steps[clause.id], None, self.runtime)) for clause in clauses]
 
 
 _Entry = tuple["Clause", Callable[[tuple[object, ...]], None]]

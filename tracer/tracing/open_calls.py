@@ -55,24 +55,25 @@ class OpenCalls:
         self._detached = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def under_way(self, loss: Loss) -> list[OpenCall]:
-        """Those that were under way at the end, the oldest first; `loss` gets the others that had no end."""
+        """The calls that were under way at the end, the oldest first; `loss` counts the others that had no end."""
         threads = _Threads()
-        found: list[OpenCall] = []
+        open_calls: list[OpenCall] = []
         for calls in self._program.calls:
             loss.unseen += self._number(calls.unseen) - self._before[calls.unseen]
-            loss.left += self._number(calls.left)
+            loss.abandoned += self._number(calls.abandoned)
             memory = self._maps.snapshot(calls.memory).items if calls.memory else {}
             for key, note in self._maps.snapshot(calls.open).items.items():
                 thread, *_, function, place = key
                 assert isinstance(thread, int) and isinstance(function, int) and isinstance(place, int)
                 assert isinstance(note, tuple) and isinstance(note[0], int)
                 if not threads.are_in(thread, None if calls.goroutine else place, note[0]):
-                    loss.left += 1
+                    loss.abandoned += 1
                     continue
                 values = (*note[len(note) - calls.noted :], *_tuple(memory.get(key)))
                 age = max(self._detached - note[0], 0)
-                found.append(OpenCall(calls.functions[function], thread, age, _shown(self._program, calls, values)))
-        return sorted(found, key=lambda each: -each.age_ns)
+                shown = _shown(self._program, calls, values)
+                open_calls.append(OpenCall(calls.functions[function], thread, age, shown))
+        return sorted(open_calls, key=lambda call: -call.age_ns)
 
     def _number(self, counter: str) -> int:
         value = self._maps.snapshot(counter).items.get((), 0)
@@ -84,15 +85,15 @@ def _tuple(value: object) -> tuple[object, ...]:
 
 
 def _shown(program: Program, calls: Calls, values: tuple[object, ...]) -> tuple[str, ...]:
-    """Each value as `args.n = 3`; those that are neither numbers nor text are left out."""
-    found = []
+    """Writes each value as `args.n = 3`; those that are neither numbers nor text are left out."""
+    texts = []
     # What a clause without a body shows has no text of its own.
     bare = {clause.spans[0].to(clause.spans[-1]) for clause in program.clauses if clause.spans}
     for (span, type), value in zip(calls.read, values, strict=False):
         text = " ".join(program.source.text[span.start : span.end].split())
         if span not in bare and (shown := _value(type, value)) is not None and 0 < len(text) <= _LONGEST:
-            found.append(f"{text} = {shown}")
-    return tuple(dict.fromkeys(found))
+            texts.append(f"{text} = {shown}")
+    return tuple(dict.fromkeys(texts))
 
 
 def _value(type: Type, value: object) -> str | None:
@@ -111,7 +112,7 @@ class _Threads:
 
     def __init__(self) -> None:
         self._tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-        self._known: dict[int, tuple[Sequence[Mapping], int]] = {}
+        self._stacks: dict[int, tuple[Sequence[Mapping], int]] = {}
         """What each has mapped, and its stack pointer where it waits in the kernel, else 0."""
 
     def are_in(self, thread: int, place: int | None, began: int) -> bool:
@@ -122,10 +123,10 @@ class _Threads:
             return False
         if place is None:
             return True
-        if thread not in self._known:
-            self._known[thread] = _mapped(thread)
-        mapped, pointer = self._known[thread]
-        stack = next((each for each in mapped if each.start <= place < each.end), None)
+        if thread not in self._stacks:
+            self._stacks[thread] = _mapped(thread)
+        mapped, pointer = self._stacks[thread]
+        stack = next((mapping for mapping in mapped if mapping.start <= place < mapping.end), None)
         if stack is None:
             return not mapped  # it has exec'ed since, or freed the stack
         return not stack.start <= pointer < stack.end or pointer <= place
@@ -143,7 +144,7 @@ def _mapped(thread: int) -> tuple[Sequence[Mapping], int]:
 
 def told(calls: Sequence[OpenCall]) -> CallsTold:
     """The calls under way, in words."""
-    words = [_told(each) for each in calls[:_MOST]]
+    words = [_told(call) for call in calls[:_MOST]]
     words += [f"{len(calls) - _MOST} more"] if len(calls) > _MOST else []
     return CallsTold(f"{counted(len(calls), 'call')} had not ended: {'; '.join(words)}")
 

@@ -1,5 +1,5 @@
-"""One trace, put together and run: whom it traces, what names addresses, what keeps the target from harm, what explains
-silence. Nothing else knows how these belong together.
+"""Puts a trace together and runs it: whom it traces, what names addresses, what keeps the target from harm, what
+explains silence. Nothing else knows how these belong together.
 
 It may run in any thread, and several at once. It changes nothing of the process: no signal, no environment, no setting.
 """
@@ -152,7 +152,7 @@ class Trace:
             from tracer.tracing.lookout import Lookout
 
             self._lookout = Lookout(plan, self._target, request, self._session, self._results, self._tell, stack)
-        if plan.found is not None:
+        if plan.sites_so_far is not None:
             from tracer.tracing.later import later_files
 
             self._later = later_files(
@@ -180,12 +180,12 @@ class Trace:
             return None
         if child is not None and not child.started:
             self._target = Target((child.pid,), child.path, request.follow)
-        members = [child] if child is not None else self._processes.each if self._processes is not None else []
+        members = [child] if child is not None else self._processes.members if self._processes is not None else []
         ended, wake = watched.ended, watched.pidfd
         if request.follow:
             from tracer.kernel.kin.descendants import Family
 
-            family = stack.enter_context(closing(Family((each.pid, each.pidfd) for each in members)))
+            family = stack.enter_context(closing(Family((process.pid, process.pidfd) for process in members)))
             wake = family.fd
 
             def ended() -> bool:
@@ -323,8 +323,8 @@ class Trace:
         self._return_leases()
         if self._lookout is not None:
             self._lookout.tell_older(outcome.hits != 0)
-        if self._session.left is not None:
-            self._tell(NotUndone(self._session.left))
+        if self._session.not_undone is not None:
+            self._tell(NotUndone(self._session.not_undone))
         if self._copies is not None:
             self._copies.close()
         self._tell(*map(Missed, (*self._session.missed, *(self._copies.closing() if self._copies is not None else ()))))
@@ -384,8 +384,8 @@ class Trace:
         if self._processes is not None and self._request.follow:
             from tracer.host.stat import descendants
 
-            if found := descendants(self._target.pids):
-                yield NotFollowed(self._target.pids, tuple(found))
+            if pids := descendants(self._target.pids):
+                yield NotFollowed(self._target.pids, tuple(pids))
 
     def _not_leased(self) -> Iterator[str]:
         for path, reason in self._leases.refused.items() if self._leases is not None else ():

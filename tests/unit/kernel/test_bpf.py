@@ -73,8 +73,8 @@ def test_a_key_that_goes_while_keys_are_walked_starts_the_walk_anew(fake: FakeBp
     fd, elements = filled(10)
     third = list(elements)[2]
     for _ in range(3):
-        fake.at(NEXT, lambda: None)
-    fake.at(NEXT, lambda: bpf.map_delete_many(fd, [third]))
+        fake.on_next(NEXT, lambda: None)
+    fake.on_next(NEXT, lambda: bpf.map_delete_many(fd, [third]))
     assert bpf.map_keys(fd, 4) == list(elements)
 
 

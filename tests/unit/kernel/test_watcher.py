@@ -343,7 +343,7 @@ def test_what_broke_first_is_said_and_not_what_failed_for_it_later(monkeypatch: 
         watcher.hold(0)
     what = "cannot be reached (No buffer space available)"
     assert raised.value.message == f"the process that attaches and removes probes {what}"
-    assert watcher.left == f"the process that removes the probes {what}: tracer removed them itself"
+    assert watcher.not_undone == f"the process that removes the probes {what}: tracer removed them itself"
     watcher.end()
 
 
@@ -374,7 +374,7 @@ def test_its_own_words_count_and_not_the_error_of_the_message_that_came_after_th
         time.sleep(0.005)
     watcher.undo_unlink("/none")
     what = "failed (ValueError: not enough values to unpack (expected 4, got 0))"
-    assert watcher.left == f"the process that removes the probes {what}: tracer removed them itself"
+    assert watcher.not_undone == f"the process that removes the probes {what}: tracer removed them itself"
     watcher.end()
 
 
@@ -409,7 +409,7 @@ def test_an_answer_is_taken_also_where_poll_fails(tmp_path: Path) -> None:
         os.kill(watcher.pid, signal.SIGCONT)
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     watcher.end()
-    assert watcher.left is None and not running(watcher.pid)
+    assert watcher.not_undone is None and not running(watcher.pid)
 
 
 TOGETHER = """
@@ -541,7 +541,7 @@ def test_a_close_with_patience_goes_on_and_settle_waits_for_it(
     ]
     assert str(tmp_path) not in descriptors(watcher.pid).values()
     watcher.end()
-    assert watcher.left is None and not running(watcher.pid)
+    assert watcher.not_undone is None and not running(watcher.pid)
 
 
 def test_a_process_that_was_killed_while_it_owed_an_answer_is_told(tmp_path: Path) -> None:
@@ -553,7 +553,7 @@ def test_a_process_that_was_killed_while_it_owed_an_answer_is_told(tmp_path: Pat
     os.kill(watcher.pid, signal.SIGKILL)
     watcher.end()
     assert watcher.settled and not running(watcher.pid)
-    assert watcher.left == "the process that removes the probes was killed: tracer removed them itself"
+    assert watcher.not_undone == "the process that removes the probes was killed: tracer removed them itself"
 
 
 def test_who_holds_up_an_attach_is_told_and_nothing_where_nobody_does(
@@ -599,7 +599,7 @@ def test_it_closes_what_it_may_not_look_after(tmp_path: Path, monkeypatch: pytes
     watcher.close(watcher.open([opening(tmp_path)], last=True))
     assert str(tmp_path) not in descriptors(watcher.pid).values()
     watcher.end()
-    assert watcher.left is None and not running(watcher.pid)
+    assert watcher.not_undone is None and not running(watcher.pid)
 
 
 def test_what_it_fails_to_close_it_does_not_keep_while_it_has_steps_to_do(
@@ -611,7 +611,7 @@ def test_what_it_fails_to_close_it_does_not_keep_while_it_has_steps_to_do(
     watcher.undo_unlink(str(tmp_path / "event"))
     watcher.close(watcher.open([opening(tmp_path)], last=True))
     assert gone_from(watcher.pid, tmp_path)
-    assert watcher.left == (
+    assert watcher.not_undone == (
         "the process that removes the probes failed (LookupError: a fault of ours): tracer removed them itself"
     )
     watcher.forget()

@@ -82,4 +82,4 @@ def test_a_stream_that_is_no_terminal_costs_nothing() -> None:
     made = program('BEGIN { printf("%s", comm); }')
     for renderer in (TextRenderer, JsonRenderer):
         shown = renderer(made, None, io.BytesIO())
-        assert shown.text.escape is None and shown.own is None
+        assert shown.text.escape is None and shown.own_texts is None

@@ -51,11 +51,11 @@ def _loaded(
         from tracer.backends.bcc.attach.older.page_groups import groups
 
         by_place = groups(program.plan, program.generated)
-    made = create_maps(program.generated, program.plan, by_place, shared)
+    loaded = create_maps(program.generated, program.plan, by_place, shared)
     try:
-        return made, program, _load_sleepable(made, program, multi, by_place)
+        return loaded, program, _load_sleepable(loaded, program, multi, by_place)
     except BaseException:
-        made.close()
+        loaded.close()
         raise
 
 

@@ -1,4 +1,5 @@
-"""What a clause reads at a hit, as fetch arguments of uprobe_events, and how its values come out of a sample.
+"""Fetch arguments of uprobe_events for what a clause reads at a hit, and the sources that take its values out of a
+sample.
 
 A fetch argument is a name, a place and a type, `f0=+0(%di):s32`. The kernel reads all of them at the hit, one after the
 other, into one buffer. Two things it does not tell, so the event must be laid out to show them (tried on 6.18):
@@ -156,7 +157,7 @@ class Fetches:
     args: dict[int, ArgSpec]
     retval: str
     attacher: Attacher = IN_FILES
-    found: list[Fetch] = field(default_factory=list)
+    fetches: list[Fetch] = field(default_factory=list)
     sized: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def leaf(self, source: values.Source) -> Source:
@@ -250,9 +251,9 @@ class Fetches:
 
     def index(self, fetch: Fetch) -> int:
         """The number of a fetch argument, which is added if it is new."""
-        if fetch not in self.found:
-            self.found.append(fetch)
-        return self.found.index(fetch)
+        if fetch not in self.fetches:
+            self.fetches.append(fetch)
+        return self.fetches.index(fetch)
 
     def _holding(self, base: values.Source | None) -> int | None:
         """The argument that a base is, where the hit itself holds what is there."""
@@ -323,10 +324,10 @@ def is_absent(source: values.Source, args: dict[int, ArgSpec]) -> bool:
     return False
 
 
-def finish(found: list[Fetch]) -> tuple[Fetch, ...]:
+def finish(fetches: list[Fetch]) -> tuple[Fetch, ...]:
     """The fetch arguments with the sentinel behind them, where there is a string that can fail."""
-    needed = any(fetch.is_string and fetch != THREAD_NAME for fetch in found)
-    return (*found, SENTINEL) if needed else tuple(found)
+    needed = any(fetch.is_string and fetch != THREAD_NAME for fetch in fetches)
+    return (*fetches, SENTINEL) if needed else tuple(fetches)
 
 
 def _arrays(place: str, offset: int, size: int) -> Iterator[Fetch]:

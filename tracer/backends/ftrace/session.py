@@ -66,7 +66,7 @@ class FtraceSession:
         self.gone: set[int] = set()
         self._dropped = 0
         self._detached = False
-        self._left: str | None = None
+        self._not_undone: str | None = None
         self._left_out: dict[Spot, FileSite] = {}
         self._nested: Nested | None = None
         self._waits: Waits | None = None
@@ -75,8 +75,8 @@ class FtraceSession:
         self._own_returns: list[int] = []
 
     @property
-    def left(self) -> str | None:
-        return self._left
+    def not_undone(self) -> str | None:
+        return self._not_undone
 
     @property
     def left_out(self) -> Sequence[FileSite]:
@@ -158,7 +158,9 @@ class FtraceSession:
             self.missed += (said,)
 
     def _detach_soon(self, point: int) -> None:
-        """Others may hold the lock that this needs, and wait for the thread that hangs."""
+        """Detaches an attach point without a wait: others may hold the lock that this needs, and wait for the thread
+        that hangs.
+        """
         assert self._definitions is not None
         watcher = self._definitions.watcher
         before, watcher.patience_s = watcher.patience_s, AT_ONCE_S
@@ -281,7 +283,7 @@ class FtraceSession:
             self._attachment.close()
         if self._definitions is not None:
             self._definitions.close()
-            self._left = self._definitions.watcher.left
+            self._not_undone = self._definitions.watcher.not_undone
             self._definitions = None
 
     def __enter__(self) -> FtraceSession:
@@ -372,8 +374,8 @@ class FtraceSession:
     def _decoders(
         self, definitions: Definitions, attachment: Attachment, events: Sequence[ProbeEvent], first: int = 0
     ) -> dict[int, Decoder]:
-        """Those of the events that are sampled, by their ids; what others count goes into the maps. `first`: the number
-        of the first among the descriptors.
+        """The decoders of the events that are sampled, by their ids; what others count goes into the maps. `first`: the
+        number of the first among the descriptors.
         """
         separate = self._program.plan.separate_points
         clauses = ClauseDecoders(self._typed, self._runtime, self.gone if separate else None)

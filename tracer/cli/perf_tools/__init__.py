@@ -89,7 +89,7 @@ def _list(file: str, notes: bool) -> int:
 
     left_out: list[str] = []
     pattern = attach_point("usdt", file, "*", "*") if notes else attach_point("uprobe", file, "*")
-    for name in dict.fromkeys(_name(each.as_json()) for each in list_probes(pattern, EVERY_PROCESS, left_out)):
+    for name in dict.fromkeys(_name(listed.as_json()) for listed in list_probes(pattern, EVERY_PROCESS, left_out)):
         print(printable(name))
     for text in left_out:
         sys.stderr.write(f"tracer: {printable(text)}\n")

@@ -35,9 +35,9 @@ def program(words: "Sequence[str]", where: "str | None", stack: bool) -> str:
     only = condition(where, "--filter") if where is not None else Words()
     clauses = []
     for word in words:
-        found = probe(word)
-        if not found.is_function:
+        asked = probe(word)
+        if not asked.is_function:
             raise UsageError(f"{word}: the arguments of a USDT probe have no names", f"tracer trace {word} %d arg0")
         line = 'print((strftime("%H:%M:%S", nsecs), pid, comm, func, args));'
-        clauses.append(clause([found], only, f"{line}{' print(ustack);' if stack else ''}"))
+        clauses.append(clause([asked], only, f"{line}{' print(ustack);' if stack else ''}"))
     return "".join(clauses)

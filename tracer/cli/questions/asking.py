@@ -1,4 +1,4 @@
-"""What the commands for the usual questions share: their options, and the run of the program that each writes."""
+"""The commands for the usual questions share their options, and the run of the program that each writes."""
 
 # Annotations are values here: Typer would evaluate each of their texts at every start.
 import sys
@@ -68,7 +68,7 @@ Stack = Annotated[bool, typer.Option("-s", help="Print the user stack of each ev
 
 
 class Counting(Options):
-    """What is counted apart, which hits count, and how often what is counted is printed."""
+    """The options that say what is counted apart, which hits count, and how often the counts are printed."""
 
     by: By = None
     where: Filter = None
@@ -77,7 +77,7 @@ class Counting(Options):
     top: Top = None
 
     def words(self) -> "tuple[Words, Words]":
-        """What --by and --filter say. Raises `ProgramError`."""
+        """The words of --by and --filter. Raises `ProgramError`."""
         from tracer.cli.questions.text import Words, condition, expressions
 
         key = expressions(self.by, "--by") if self.by is not None else Words()
@@ -153,11 +153,11 @@ def run(
 
 def _with_remedy(error: ProgramError, instead: Mapping[str, str]) -> ProgramError:
     """The error, with more remedies; what a program has twice of the user's words is told once."""
-    found: dict[tuple[str, str], Diagnostic] = {}
-    for each in error.diagnostics:
-        more = next((remedy for words, remedy in instead.items() if words in each.message), None)
-        hint = "; ".join(filter(None, (each.hint, more)))
-        word = error.source.text[each.span.start : each.span.end] or each.message
-        found.setdefault((word, each.severity), replace(each, hint=hint or None))
-    return ProgramError(error.source, found.values(), error.detail, error.exit_code)
+    diagnostics: dict[tuple[str, str], Diagnostic] = {}
+    for diagnostic in error.diagnostics:
+        more = next((remedy for words, remedy in instead.items() if words in diagnostic.message), None)
+        hint = "; ".join(filter(None, (diagnostic.hint, more)))
+        word = error.source.text[diagnostic.span.start : diagnostic.span.end] or diagnostic.message
+        diagnostics.setdefault((word, diagnostic.severity), replace(diagnostic, hint=hint or None))
+    return ProgramError(error.source, diagnostics.values(), error.detail, error.exit_code)
 

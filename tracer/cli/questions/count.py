@@ -22,9 +22,9 @@ def program(words: "Sequence[str]", counting: Counting) -> str:
     from tracer.cli.questions.text import clause, key_of, probe
 
     key, only = counting.words()
-    found = [probe(word) for word in words]
+    probes = [probe(word) for word in words]
     if key.names("retval") or only.names("retval"):
-        found = [each.at_return() for each in found]
+        probes = [asked.at_return() for asked in probes]
     before, after = counting.printed("@")
-    what = key_of(found, key)
-    return before + clause(found, only, f"@{f'[{what}]' if what else ''} = count();") + after
+    what = key_of(probes, key)
+    return before + clause(probes, only, f"@{f'[{what}]' if what else ''} = count();") + after

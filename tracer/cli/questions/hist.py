@@ -39,10 +39,10 @@ def program(word: str, value: str, counting: Counting) -> str:
 
     amount = expression(value, "EXPR")
     key, only = counting.words()
-    found = probe(word)
-    if any(each.names("retval") for each in (amount, key, only)):
-        found = found.at_return()
+    asked = probe(word)
+    if any(part.names("retval") for part in (amount, key, only)):
+        asked = asked.at_return()
     brackets = f"[{key.text}]" if key.text else ""
     before, after = counting.printed("@histogram", "@quantiles")
     sums = f"@histogram{brackets} = hist({amount.text}); @quantiles{brackets} = quantiles({amount.text});"
-    return before + clause([found], only, sums) + after
+    return before + clause([asked], only, sums) + after

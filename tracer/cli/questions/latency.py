@@ -44,7 +44,7 @@ def program(words: "Sequence[str]", slower: "str | None", stack: bool, counting:
     key, only = counting.words()
     calls = [probe(word).whole_call() for word in words]
     if slower is not None:
-        if any(each is not None for each in (counting.by, counting.period, counting.times, counting.top)):
+        if any(option is not None for option in (counting.by, counting.period, counting.times, counting.top)):
             raise UsageError("--slower prints calls, and counts none", "leave out --by, -i, -n and --top, or --slower")
         least = expression(slower, "--slower")
         longer = f"duration > {least.text}" if least.is_number else f"duration > ({least.text})"
@@ -52,6 +52,7 @@ def program(words: "Sequence[str]", slower: "str | None", stack: bool, counting:
         return (clause(calls, holds, "print(ustack);") if stack else "") + clause(calls, holds, None)
     if stack:
         raise UsageError("-s is for calls that are printed", "--slower TIME prints those that take longer")
-    at = f"[{inner}]" if (inner := key_of(calls, key)) else ""
+    brackets = f"[{inner}]" if (inner := key_of(calls, key)) else ""
     before, after = counting.printed("@ns", "@quantiles")
-    return before + clause(calls, only, f"@ns{at} = hist(duration); @quantiles{at} = quantiles(duration);") + after
+    sums = f"@ns{brackets} = hist(duration); @quantiles{brackets} = quantiles(duration);"
+    return before + clause(calls, only, sums) + after

@@ -51,10 +51,10 @@ def program(words: "Sequence[str]", weight: "str | None", counting: Counting) ->
 
     amount = expression(weight, "--weight") if weight is not None else Words()
     key, only = counting.words()
-    found = [probe(word) for word in words]
-    if any(each.names("retval") for each in (amount, key, only)):
-        found = [each.at_return() for each in found]
+    probes = [probe(word) for word in words]
+    if any(part.names("retval") for part in (amount, key, only)):
+        probes = [asked.at_return() for asked in probes]
     before, after = counting.printed("@")
     keys = ", ".join(filter(None, (key.text, "ustack")))
     summed = f"sum({amount.text})" if amount.text else "count()"
-    return before + clause(found, only, f"@[{keys}] = {summed};") + after
+    return before + clause(probes, only, f"@[{keys}] = {summed};") + after

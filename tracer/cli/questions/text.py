@@ -87,15 +87,15 @@ def probe(word: str) -> Probe:
         raise UsageError(
             f"{word}: no probe", "a function is FILE:FUNCTION, such as libc:malloc; --by EXPR counts by a value"
         )
-    known = kind in SPELLINGS or attach.refusal(kind) is not None
-    lead = "" if known else "uprobe:"
+    has_kind = kind in SPELLINGS or attach.refusal(kind) is not None
+    lead = "" if has_kind else "uprobe:"
     source = Source(word, "PROBE")
     try:
         point, end = attach.read(lead + word, 0)
     except Fault as fault:
-        found = fault.diagnostic
-        place = Span(max(found.span.start - len(lead), 0), max(found.span.end - len(lead), 1))
-        raise ProgramError(source, [Diagnostic(found.message, place, found.hint)]) from None
+        diagnostic = fault.diagnostic
+        place = Span(max(diagnostic.span.start - len(lead), 0), max(diagnostic.span.end - len(lead), 1))
+        raise ProgramError(source, [Diagnostic(diagnostic.message, place, diagnostic.hint)]) from None
     if end < len(lead + word):
         place = Span(end - len(lead), len(word))
         hint = 'a file or name with blanks or commas needs quotes of its own: \'"/my app":"f(int, char)"\''
@@ -103,7 +103,7 @@ def probe(word: str) -> Probe:
     if not SPELLINGS[point.kind].target:
         place = Span(0, len(kind))
         raise ProgramError(source, [Diagnostic(f"{kind} is no probe of a program", place, "-i runs at fixed times")])
-    return Probe(lead + word, kind if known else "uprobe")
+    return Probe(lead + word, kind if has_kind else "uprobe")
 
 
 def expression(word: str, name: str) -> Words:
@@ -112,7 +112,7 @@ def expression(word: str, name: str) -> Words:
 
 
 def condition(word: str, name: str) -> Words:
-    """What can stand between the slashes of a predicate. Raises `ProgramError`."""
+    """A predicate, without its slashes. Raises `ProgramError`."""
     return _read(word, name, lambda parser: (parser.predicate(),))
 
 
@@ -130,7 +130,7 @@ def expressions(word: str, name: str) -> Words:
 
 def format_text(word: str) -> str:
     r"""The inside of a string of the language: `\n` and its kin mean what they do there. Raises `ProgramError`."""
-    inner = _ESCAPED_OR_QUOTE.sub(lambda found: r"\"" if found[0] == '"' else found[0], word).replace("\n", r"\n")
+    inner = _ESCAPED_OR_QUOTE.sub(lambda match: r"\"" if match[0] == '"' else match[0], word).replace("\n", r"\n")
     quoted = Source(f'"{inner}"', "FORMAT")
     try:
         token = Lexer(quoted).take()
@@ -144,24 +144,24 @@ def format_text(word: str) -> str:
 def clause(probes: Sequence[Probe], where: Words, body: str | None) -> str:
     """A clause, in a line; without a body it shows the hits."""
     inner = where.text if not where.text.startswith("*") else f" {where.text}"  # `/*` begins a comment
-    points = ", ".join(each.text for each in probes)
+    points = ", ".join(probe.text for probe in probes)
     rest = "" if body is None else f" {{ {body} }}"
     return f"{points}{f' /{inner}/' if inner else ''}{rest}\n"
 
 
 def key_of(probes: Sequence[Probe], by: Words) -> str:
-    """What a map counts by, without brackets: as asked, else the probe where there may be several."""
+    """The key of a map, without brackets: as asked, else the probe where there may be several."""
     if by.text:
         return by.text
     if len(probes) == 1 and not probes[0].several:
         return ""
-    one_file = len({each.file for each in probes}) == 1 and not any(mark in probes[0].file for mark in "*?[")
-    one_kind = len({each.kind for each in probes}) == 1
-    return "func" if one_file and one_kind and all(each.is_function for each in probes) else "probe"
+    one_file = len({probe.file for probe in probes}) == 1 and not any(mark in probes[0].file for mark in "*?[")
+    one_kind = len({probe.kind for probe in probes}) == 1
+    return "func" if one_file and one_kind and all(probe.is_function for probe in probes) else "probe"
 
 
 def printed(maps: Sequence[str], period: str | None, times: int | None, top: int | None) -> tuple[str, str]:
-    """What stands before a program and after it, so that the `maps` are printed every `period`, `times` times, of each
+    """The clauses before a program and after it, so that the `maps` are printed every `period`, `times` times, of each
     the `top` greatest. Raises `UsageError`.
     """
     if times is not None and period is None:
@@ -179,10 +179,10 @@ def printed(maps: Sequence[str], period: str | None, times: int | None, top: int
 
 
 def _interval(period: str) -> str:
-    found = _PERIOD.fullmatch(period)
-    if found is None:
+    match = _PERIOD.fullmatch(period)
+    if match is None:
         raise UsageError(f"-i {period}: no length of time", "100ms, 1s and 5m are, and 5, in seconds")
-    amount, unit = int(found[1]), found[2] or "s"
+    amount, unit = int(match[1]), match[2] or "s"
     return f"interval:s:{60 * amount}" if unit == "m" else f"interval:{unit}:{amount}"
 
 
@@ -193,10 +193,10 @@ def _read(word: str, name: str, read: object) -> Words:
     parser = Parser(source, ())
     try:
         values = read(parser)  # type: ignore[operator]
-        left = parser.lexer.peek()
-        if left.kind != "end":
+        token = parser.lexer.peek()
+        if token.kind != "end":
             hint = "a whole program is given with -e; --show prints the one of this command"
-            parser.fail(f"the value has ended before {left.describe()}", left.span, hint)
+            parser.fail(f"the value has ended before {token.describe()}", token.span, hint)
         lexer, end = Lexer(source), 0
         while (token := lexer.take()).kind != "end":  # a comment behind the last word would go on
             end = token.span.end

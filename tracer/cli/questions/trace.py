@@ -37,14 +37,14 @@ def program(word: str, words: "Sequence[str]", where: "str | None", stack: bool)
     from tracer.cli.questions.text import Words, clause, condition, expression, format_text, probe
 
     only = condition(where, "--filter") if where is not None else Words()
-    found = probe(word)
+    asked = probe(word)
     look = format_text(words[0]) if words else ""
-    values = [expression(each, "EXPR") for each in words[1:]]
-    if any(each.names("retval") for each in (only, *values)):
-        found = found.at_return()
-    name = "func" if found.is_function else "probe"
+    values = [expression(value, "EXPR") for value in words[1:]]
+    if any(part.names("retval") for part in (only, *values)):
+        asked = asked.at_return()
+    name = "func" if asked.is_function else "probe"
     heads = f'strftime("%H:%M:%S", nsecs), pid, comm, {name}'
-    listed = ", ".join([heads, *(each.text for each in values)])
+    listed = ", ".join([heads, *(value.text for value in values)])
     look = f" {look}".removesuffix(r"\n") if look else ""
     line = f'printf("%s %-7d %-16s %s{look}\\n", {listed});'
-    return clause([found], only, f"{line}{' print(ustack);' if stack else ''}")
+    return clause([asked], only, f"{line}{' print(ustack);' if stack else ''}")

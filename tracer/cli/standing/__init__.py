@@ -18,35 +18,36 @@ def profile(as_json: bool = False) -> int:
     from tracer.kernel.standing.find import standing
     from tracer.kernel.standing.links import counts_runs
 
-    found, unknown = standing()
+    probes, unknown = standing()
     for line in unknown:
         sys.stderr.write(f"tracer: {printable(line)}\n")
     if as_json:
-        sys.stdout.write("".join(f"{json.dumps(_object(each))}\n" for each in found))
+        sys.stdout.write("".join(f"{json.dumps(_object(probe))}\n" for probe in probes))
     else:
-        rows = [("HITS", "MISSES", "KIND", "PLACE", "THROUGH", "HELD BY"), *map(_row, found)]
+        rows = [("HITS", "MISSES", "KIND", "PLACE", "THROUGH", "HELD BY"), *map(_row, probes)]
         widths = [max(len(row[column]) for row in rows) for column in range(5)]
         for row in rows:
-            cells = [row[at].rjust(widths[at]) if at < 2 else row[at].ljust(widths[at]) for at in range(5)]
-            sys.stdout.write(f"{'  '.join([*cells, row[5]])}\n")
-    if any("BPF" in each.through and each.hits is None for each in found) and not counts_runs():
+            numbers = [cell.rjust(width) for cell, width in zip(row[:2], widths[:2], strict=True)]
+            texts = [cell.ljust(width) for cell, width in zip(row[2:5], widths[2:], strict=True)]
+            sys.stdout.write(f"{'  '.join([*numbers, *texts, row[5]])}\n")
+    if any("BPF" in probe.through and probe.hits is None for probe in probes) and not counts_runs():
         sys.stderr.write("tracer: hits of BPF programs are counted where kernel.bpf_stats_enabled is 1\n")
     return 1 if unknown else 0
 
 
-def _row(each: Standing) -> tuple[str, ...]:
+def _row(probe: Standing) -> tuple[str, ...]:
     from tracer.errors import printable
 
-    place = each.place + (f" and {each.places - 1} more" if each.places > 1 and each.place else "")
-    if not each.place and each.places > 1:
-        place = f"{each.places} places" if each.kind != "perf" else f"{each.places} descriptors"
-    by = ", ".join(f"{holder.pid} ({holder.name})" for holder in each.holders)
-    numbers = [_NOTHING if number is None else str(number) for number in (each.hits, each.misses)]
-    return (*numbers, each.kind, printable(place) or _NOTHING, printable(each.through), printable(by) or _NOTHING)
+    place = probe.place + (f" and {probe.places - 1} more" if probe.places > 1 and probe.place else "")
+    if not probe.place and probe.places > 1:
+        place = f"{probe.places} places" if probe.kind != "perf" else f"{probe.places} descriptors"
+    by = ", ".join(f"{holder.pid} ({holder.name})" for holder in probe.holders)
+    numbers = [_NOTHING if number is None else str(number) for number in (probe.hits, probe.misses)]
+    return (*numbers, probe.kind, printable(place) or _NOTHING, printable(probe.through), printable(by) or _NOTHING)
 
 
-def _object(each: Standing) -> dict[str, object]:
+def _object(probe: Standing) -> dict[str, object]:
     return {
-        "kind": each.kind, "place": each.place, "places": each.places, "through": each.through, "hits": each.hits,
-        "misses": each.misses, "held_by": [{"pid": holder.pid, "name": holder.name} for holder in each.holders],
+        "kind": probe.kind, "place": probe.place, "places": probe.places, "through": probe.through, "hits": probe.hits,
+        "misses": probe.misses, "held_by": [{"pid": holder.pid, "name": holder.name} for holder in probe.holders],
     }  # fmt: skip

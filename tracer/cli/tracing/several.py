@@ -30,18 +30,18 @@ def consumer_of(
     also.
     """
 
-    def made(out: Output, format: str, wanted: Wanted | None, own: Effects) -> Consumer:
+    def consumer(out: Output, format: str, wanted: Wanted | None, writer_effects: Effects) -> Consumer:
         if wanted is None:
-            return printing.set(renderer_of(format)(program, names, out, quiet, own))
+            return printing.set(renderer_of(format)(program, names, out, quiet, writer_effects))
         on_stdout = printing.output is None
         text = partial(text_beside, on_stdout, printing.buffering, controls, stack, printing.raw)
         beside = text if out is outs[0] else Nowhere
-        return printing.set(renderer_of_stacks(wanted, beside, program, names, out, quiet, own))
+        return printing.set(renderer_of_stacks(wanted, beside, program, names, out, quiet, writer_effects))
 
     if not printing.also:
-        return made(outs[0], printing.format, printing.stacks, effects)
+        return consumer(outs[0], printing.format, printing.stacks, effects)
     once = Once(effects)
-    found = [made(outs[0], printing.format, printing.stacks, once.of_each())]
+    consumers = [consumer(outs[0], printing.format, printing.stacks, once.of_each())]
     for out, (format, _) in zip(outs[1:], printing.also, strict=True):
-        found.append(made(out, format, Wanted(format) if format in STACKS else None, once.of_each()))
-    return Several(found, once)
+        consumers.append(consumer(out, format, Wanted(format) if format in STACKS else None, once.of_each()))
+    return Several(consumers, once)

@@ -59,27 +59,28 @@ class Wanted:
         for name in self.maps:
             if name not in every:
                 raise UsageError(f"--map {name}: no such map of stacks", f"there is {', '.join(every)}")
-        found = [
-            replace(each, name=f"{file_name} {each.name}") if every.count(each.name) > 1 else each
+        wanted = [
+            replace(profile, name=f"{file_name} {profile.name}") if every.count(profile.name) > 1 else profile
             for file_name, file in zip(names, files, strict=True)
-            for each in self.of(file)
+            for profile in self.of(file)
         ]
-        if self.compare and len(found) != 2:
-            raise UsageError(_TWO, f"name them with --map; there is {', '.join(each.name for each in found)}")
-        return found
+        if self.compare and len(wanted) != 2:
+            raise UsageError(_TWO, f"name them with --map; there is {', '.join(profile.name for profile in wanted)}")
+        return wanted
 
     def of(self, profiles: Sequence[Profile]) -> Sequence[Profile]:
         """The wanted maps, in the order in which they are named, with the unit."""
         kept = [
-            each
+            profile
             for name in self.maps or ("",)
-            for each in profiles
-            if not name or each.name == name or each.name.startswith(f"{name} (")
+            for profile in profiles
+            if not name or profile.name == name or profile.name.startswith(f"{name} (")
         ]
-        mixed = len({each.unit for each in kept}) > 1  # beside sums of bytes, what is counted is no number of bytes
+        # Beside sums of bytes, what is counted is no number of bytes.
+        mixed = len({profile.unit for profile in kept}) > 1
         return [
-            replace(each, unit=self.unit) if self.unit and not (mixed and each.unit == "count") else each
-            for each in kept
+            replace(profile, unit=self.unit) if self.unit and not (mixed and profile.unit == "count") else profile
+            for profile in kept
         ]
 
 
@@ -152,5 +153,5 @@ class _Document(DocumentRenderer):
         """Two to compare: a map that held nothing was not printed."""
         maps = self._program.maps
         names = self._wanted.maps or [name for name in sorted(maps) if is_of_stacks(maps[name])]
-        there = {each.name: each for each in profiles}
+        there = {profile.name: profile for profile in profiles}
         return [there.get(name) or Profile(name, self._wanted.unit or "count", ()) for name in names]

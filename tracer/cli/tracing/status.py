@@ -40,10 +40,10 @@ class StatusLine:
     def of(self, trace: Trace, seconds: float | None) -> None:
         """The trace to tell of, which is ended after so many seconds, or None."""
         self._trace = trace
-        self._seconds = min((each for each in (seconds, self._seconds) if each is not None), default=None)
+        self._seconds = min((limit for limit in (seconds, self._seconds) if limit is not None), default=None)
 
     def attached(self, places: int) -> None:
-        """There are probes at so many places."""
+        """Notes that there are probes at so many places."""
         self._places, self._begun, self._next = places, time.monotonic(), 0.0
 
     def look(self) -> None:

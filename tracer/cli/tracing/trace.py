@@ -39,17 +39,21 @@ def trace(prepared: Prepared, printing: Printing) -> int:
         talk = Talk(words, outs, request.quiet, request.verbose, printing.warnings, status)
 
         def results(names: Names | None, effects: Effects) -> Consumer:
-            if printing.stacks is None and not printing.also:
+            if printing.flow is not None:
+                flow = printing.flow(program, names, outs[0], request.quiet, effects)
+                flow.lost_so_far, talk.as_wanted = lambda: whole.so_far()[1], flow.as_wanted
+                found = printing.set(flow)
+            elif printing.stacks is None and not printing.also:
                 renderer = renderer_of(printing.format)(program, names, outs[0], request.quiet, effects)
-                found = printing.set(renderer)
+                consumer = printing.set(renderer)
             else:
                 from tracer.cli.tracing.several import consumer_of
 
-                found = consumer_of(printing, outs, program, names, request.quiet, effects, controls, stack)
+                consumer = consumer_of(printing, outs, program, names, request.quiet, effects, controls, stack)
             gc.freeze()  # what is there now stays
             gc.set_threshold(*_COLLECTIONS)
             gc.enable()
-            return found
+            return consumer
 
         stack.enter_context(Signals(controls, last=True))
         whole = Trace(prepared, controls, talk, words, results)

@@ -17,7 +17,7 @@ class Family:
     """
 
     def __init__(self, processes: Iterable[tuple[int, int]]) -> None:
-        """Each with a pidfd, -1 where there is none. Raises `TracerError`."""
+        """Follows each of the processes, which come with a pidfd, -1 where there is none. Raises `TracerError`."""
         self._epoll = select.epoll()
         self._branches: list[_Branch] = []
         try:
@@ -35,12 +35,12 @@ class Family:
 
     def ended(self) -> bool:
         """Whether all have ended; the processes themselves only as far as a pidfd tells."""
-        return all([each.ended() for each in self._branches])  # all are asked: that ends what woke who waited
+        return all([branch.ended() for branch in self._branches])  # all are asked: that ends what woke who waited
 
     def close(self) -> None:
         """A second call does nothing."""
-        for each in self._branches:
-            each.close()
+        for branch in self._branches:
+            branch.close()
         self._epoll.close()
 
 

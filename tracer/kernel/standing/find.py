@@ -1,4 +1,6 @@
-"""All probes: those of trace events, of BPF links, and of perf events, each with the processes that hold it."""
+"""Finds all probes of the machine: those of trace events, of BPF links, and of perf events, each with the processes
+that hold it.
+"""
 
 from __future__ import annotations
 
@@ -21,25 +23,25 @@ _DEFINITION = re.compile(r"([pr])[0-9]*:(\S+)/(\S+) (\S+)")
 
 def standing() -> tuple[list[Standing], list[str]]:
     """The probes, and what could not be looked at, with the reason."""
-    found: list[Standing] = []
+    probes: list[Standing] = []
     unknown: list[str] = []
     of_links, events = _descriptors()
     for what, look in (("trace events", _of_tracefs), ("BPF links", partial(links, of_links))):
         try:
-            found += look()
+            probes += look()
         except (OSError, TracerError) as error:
             reason = error.message if isinstance(error, TracerError) else error.strerror
             unknown.append(f"{what} are not known: {reason}")
     plain: dict[Holder, int] = {}
-    linked = {(each.kind, each.place, each.through) for each in found}
+    linked = {(probe.kind, probe.place, probe.through) for probe in probes}
     for holder, fd in events:
-        if (each := queried(holder.pid, fd, holder)) is not None:
-            if (each.kind, each.place, each.through) not in linked:  # else it is the event behind a link
-                found.append(each)
+        if (probe := queried(holder.pid, fd, holder)) is not None:
+            if (probe.kind, probe.place, probe.through) not in linked:  # else it is the event behind a link
+                probes.append(probe)
         else:
             plain[holder] = plain.get(holder, 0) + 1
-    found += [Standing("perf", "", count, "perf events", None, None, (holder,)) for holder, count in plain.items()]
-    return found, unknown
+    probes += [Standing("perf", "", count, "perf events", None, None, (holder,)) for holder, count in plain.items()]
+    return probes, unknown
 
 
 def _descriptors() -> tuple[dict[int, tuple[Holder, ...]], list[tuple[Holder, int]]]:
@@ -57,13 +59,13 @@ def _descriptors() -> tuple[dict[int, tuple[Holder, ...]], list[tuple[Holder, in
                         number = _link_number(pid, fd)
                         if number is not None:
                             of_links.setdefault(number, {})[Holder(pid, name_of(pid))] = None
-    return {number: tuple(each) for number, each in of_links.items()}, events
+    return {number: tuple(holders) for number, holders in of_links.items()}, events
 
 
 def _link_number(pid: int, fd: str) -> int | None:
     with open(f"/proc/{pid}/fdinfo/{fd}") as file:
-        found = re.search(r"^link_id:\s*([0-9]+)", file.read(), re.M)
-    return int(found[1]) if found else None
+        match = re.search(r"^link_id:\s*([0-9]+)", file.read(), re.M)
+    return int(match[1]) if match else None
 
 
 def _of_tracefs() -> Iterator[Standing]:
@@ -85,5 +87,5 @@ def _of_tracefs() -> Iterator[Standing]:
 
 def _by_name(group: str) -> tuple[Holder, ...]:
     """A trace of tracer has its number in the name of its group."""
-    found = _OURS.match(group)
-    return (Holder(int(found[1]), name_of(int(found[1]))),) if found else ()
+    match = _OURS.match(group)
+    return (Holder(int(match[1]), name_of(int(match[1]))),) if match else ()

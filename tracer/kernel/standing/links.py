@@ -41,11 +41,11 @@ def links(holders: dict[int, tuple[Holder, ...]]) -> Iterator[Standing]:
         with suppress(OSError):  # it has gone
             fd = bpf(_LINK_BY_ID, struct.pack("=IIII", number, 0, 0, 0))
             try:
-                found = _described(fd, holders.get(number, ()))
+                described = _described(fd, holders.get(number, ()))
             finally:
                 os.close(fd)
-            if found is not None:
-                yield found
+            if described is not None:
+                yield described
 
 
 def queried(pid: int, fd: int, holder: Holder) -> Standing | None:
@@ -61,8 +61,8 @@ def queried(pid: int, fd: int, holder: Holder) -> Standing | None:
         return None
     name = text.value.decode("utf-8", "surrogateescape")
     place = f"{name}:{offset:#x}" if kind in _QUERIED_IN_FILES else f"{name}+{offset:#x}"
-    found = _program(program)
-    return Standing(_QUERIED[kind], place, 1, str(found), found.runs, found.missed, (holder,))
+    loaded = _program(program)
+    return Standing(_QUERIED[kind], place, 1, str(loaded), loaded.runs, loaded.missed, (holder,))
 
 
 def _numbers() -> Iterator[int]:
@@ -131,9 +131,9 @@ def _described(fd: int, holders: Sequence[Holder]) -> Standing | None:
 def _standing(
     kind: str, place: str, count: int, program: int, holders: Sequence[Holder], missed: int | None = None
 ) -> Standing:
-    found = _program(program)
-    misses = found.missed if missed is None else missed
-    return Standing(kind, place, count, str(found), found.runs, misses, tuple(holders))
+    loaded = _program(program)
+    misses = loaded.missed if missed is None else missed
+    return Standing(kind, place, count, str(loaded), loaded.runs, misses, tuple(holders))
 
 
 def _text(buffer: ctypes.Array[ctypes.c_char]) -> str:
@@ -141,7 +141,7 @@ def _text(buffer: ctypes.Array[ctypes.c_char]) -> str:
 
 
 def _program(number: int) -> Program:
-    """What the kernel tells of a program. It counts runs where kernel.bpf_stats_enabled is set, and else none."""
+    """Asks the kernel about a program. It counts runs where kernel.bpf_stats_enabled is set, and else none."""
     try:
         fd = bpf(_PROGRAM_BY_ID, struct.pack("=IIII", number, 0, 0, 0))
     except OSError:

@@ -39,13 +39,13 @@ def costs(pairs: Sequence[tuple[str, str]]) -> list[Cost]:
     from tracer.cache import key_of, load, store
 
     keys = [key_of("call cost 1", _boot(), *pair) for pair in pairs]
-    found = [load("costs", key) for key in keys]
-    lacking = [number for number, kept in enumerate(found) if kept is None]
+    contents = [load("costs", key) for key in keys]
+    lacking = [number for number, kept in enumerate(contents) if kept is None]
     if lacking:
         for number, cost in zip(lacking, _measured([pairs[number] for number in lacking]), strict=False):
-            content = found[number] = struct.pack("<3q", *cost)
+            content = contents[number] = struct.pack("<3q", *cost)
             store("costs", keys[number], content)
-    return [(0, 0, 0) if kept is None or len(kept) != 24 else struct.unpack("<3q", kept) for kept in found]
+    return [(0, 0, 0) if kept is None or len(kept) != 24 else struct.unpack("<3q", kept) for kept in contents]
 
 
 def _boot() -> str:
@@ -119,8 +119,8 @@ def measure(instruction: str, end: str, stack: ExitStack) -> Cost:
             times = list(_times(ring))
             between += [after - before for before, after in zip(times[::2], times[1::2], strict=False)]
     whole = short(both) - bare
-    own = short(between) if between else 0.0
-    return max(round(own - bare), 0), max(round(min(entry, whole)), 1), max(round(whole - entry), 1)
+    inside = short(between) if between else 0.0
+    return max(round(inside - bare), 0), max(round(min(entry, whole)), 1), max(round(whole - entry), 1)
 
 
 def _emptied(ring: object, then: object) -> float:

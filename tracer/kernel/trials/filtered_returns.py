@@ -58,7 +58,7 @@ def _fails() -> bool:
 def _forbid() -> bool:
     """Lets uretprobe(2) fail in this thread. False where the kernel has no filters."""
     steps = (_LOAD, 0, 0, 0), (_IF_EQUAL, 0, 1, _URETPROBE), (_RETURN, 0, 0, _FAIL), (_RETURN, 0, 0, _ALLOW)
-    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *each) for each in steps))
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
     program = ctypes.create_string_buffer(struct.pack("@HP", len(steps), ctypes.addressof(code)))
     libc = ctypes.CDLL(None)
     libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)

@@ -54,8 +54,8 @@ class Stopped(Exception):
 
 def may_go_without(clause: Clause, spot: Spot) -> bool:
     """Whether a place of a clause may be left out: whatever attach point it is of means several functions or probes."""
-    own = [site for site in in_files(clause.sites) if site.offset == spot[2] and site.spot == spot]
-    return all(any(each.point == site.point and each.probe != site.probe for each in clause.sites) for site in own)
+    here = [site for site in in_files(clause.sites) if site.offset == spot[2] and site.spot == spot]
+    return all(any(other.point == site.point and other.probe != site.probe for other in clause.sites) for site in here)
 
 
 def where(site: FileSite) -> tuple[str, int]:
@@ -71,20 +71,20 @@ def codes_at(path: bytes, offsets: Sequence[int]) -> list[bytes]:
     file = opened(path)
     try:
         order = sorted(range(len(offsets)), key=offsets.__getitem__)
-        found = code_at(lambda offset, size: os.pread(file, size, offset), [offsets[number] for number in order])
-        codes = dict(zip(order, found, strict=True))
+        in_order = code_at(lambda offset, size: os.pread(file, size, offset), [offsets[number] for number in order])
+        codes = dict(zip(order, in_order, strict=True))
         return [codes[number] for number in range(len(offsets))]
     finally:
         os.close(file)
 
 
 def codes_of(sites: Sequence[FileSite]) -> list[bytes]:
-    """The same for each of these sites, by the paths of their files. Raises `OSError`."""
+    """The first 16 bytes at each of these sites, read through the paths of their files. Raises `OSError`."""
     offsets: dict[str, list[int]] = {}
     for site in sites:
         offsets.setdefault(site.path, []).append(site.offset)
-    found = {path: iter(codes_at(os.fsencode(path), some)) for path, some in offsets.items()}
-    return [next(found[site.path]) for site in sites]
+    codes = {path: iter(codes_at(os.fsencode(path), some)) for path, some in offsets.items()}
+    return [next(codes[site.path]) for site in sites]
 
 
 def parts(places: Sequence[_T], codes: Sequence[bytes]) -> list[list[_T]]:
@@ -104,16 +104,16 @@ def kind_of(code: bytes) -> bytes:
     """
     if code.startswith(_NOP10):
         return _NOP10  # kernels that know it take no other of its prefix
-    at, bad = 0, b""
-    while at < len(code) and code[at] in _PREFIXES:
-        if code[at] in _BAD_PREFIXES:
-            bad = code[at : at + 1]
-        at += 1
+    opcode, bad = 0, b""
+    while opcode < len(code) and code[opcode] in _PREFIXES:
+        if code[opcode] in _BAD_PREFIXES:
+            bad = code[opcode : opcode + 1]
+        opcode += 1
     if bad:
         return bad
-    if at < len(code) and code[at] >> 4 == 4:  # REX
-        at += 1
-    code = code[at:]
+    if opcode < len(code) and code[opcode] >> 4 == 4:  # REX
+        opcode += 1
+    code = code[opcode:]
     if code and code[0] in _BAD:
         return code[:1]
     if code[:1] == bytes([_VEX2]) and len(code) > 2:

@@ -36,7 +36,7 @@ def at_fast_nops(
     if not calls_nop10():
         return dict(sites)
     moved: dict[int, Site] = {id(site): _at_second(site) for site in places if site.nop10}
-    return {clause: tuple([moved.get(id(site), site) for site in own]) for clause, own in sites.items()}
+    return {clause: tuple([moved.get(id(site), site) for site in of_clause]) for clause, of_clause in sites.items()}
 
 
 def _at_second(site: FileSite) -> FileSite:
@@ -72,7 +72,7 @@ def rewrites(instruction: str) -> bool:
 if __name__ == "__main__":
     os.closerange(3, 1 << 16)
     try:
-        found = rewrites(sys.stdin.readline())
+        rewritten = rewrites(sys.stdin.readline())
     except OSError:
-        found = False
-    os.write(1, b"true\n" if found else b"false\n")
+        rewritten = False
+    os.write(1, b"true\n" if rewritten else b"false\n")

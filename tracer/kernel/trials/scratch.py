@@ -45,9 +45,9 @@ class Scratch:
             raise OSError(ctypes.get_errno(), f"mmap: {os.strerror(ctypes.get_errno() or errno.EPERM)}")
         self.address = self._page + self._start
 
-    def probe(self, at: int, returns: bool = False, sample_type: int = 0) -> int:
+    def probe(self, offset: int, returns: bool = False, sample_type: int = 0) -> int:
         """A perf event on the instruction `at` bytes behind the start: counting, or sampling. Raises `OSError`."""
-        call = perf.uprobe_call(self._file, self._start + at, pid=0, returns=returns, sample_type=sample_type)
+        call = perf.uprobe_call(self._file, self._start + offset, pid=0, returns=returns, sample_type=sample_type)
         self._events.append(call.make())
         perf.enable(self._events[-1])
         return self._events[-1]

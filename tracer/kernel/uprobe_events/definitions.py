@@ -26,7 +26,7 @@ _E = TypeVar("_E", bound=UprobeEvent)
 
 
 class Definitions:
-    """One group of events. `close` removes them; where it cannot, the watcher goes on trying.
+    """The definitions of one group of events. `close` removes them; where it cannot, the watcher goes on trying.
 
     `watcher` is what opens and closes descriptors of the events.
     """
@@ -127,7 +127,7 @@ class Definitions:
         with suppress(TracerError):
             if self._tracefs.undefine(self.group, name):
                 self._defined.remove(name)
-                self._placed = [each for each in self._placed if each.rpartition(" ")[2] != name]
+                self._placed = [placed for placed in self._placed if placed.rpartition(" ")[2] != name]
 
     def _define_events(self, events: Sequence[UprobeEvent], stop: Callable[[], bool] = lambda: False) -> None:
         # The kernel looks for the event of a definition from the first place on that it has: so the first ones first.
@@ -146,7 +146,8 @@ class Definitions:
                 self._define_batch(event, first)
 
     def _define_batch(self, event: UprobeEvent, first: int) -> None:
-        """Some places by one write; where the kernel refuses one of them, the rest one by one, to learn which."""
+        """Defines some places by one write; where the kernel refuses one of them, the rest one by one, to learn which.
+        """
         places = event.places[first : first + _BATCH]
         lines = [line for place in places if (line := self._line(event, place)) is not None]
         files = {(place.file.path, place.file.identity) for place in places}
@@ -232,12 +233,12 @@ class Definitions:
 
     def remove_triggers(self, event: UprobeEvent | None = None) -> None:
         """Removes all triggers, or those of one event, newest first. An event that keeps one is not removed either."""
-        tried = [each for each in self._triggers[::-1] if event is None or each[0] == event.name]
+        tried = [trigger for trigger in self._triggers[::-1] if event is None or trigger[0] == event.name]
         for name, line in tried:
             with suppress(TracerError):
                 self._seen_by.trigger(self.group, name, line, self.watcher.append)
         stay = {name for name, _ in tried if self._seen_by.triggers(self.group, name)}
-        self._triggers = [each for each in self._triggers if each not in tried or each[0] in stay]
+        self._triggers = [trigger for trigger in self._triggers if trigger not in tried or trigger[0] in stay]
 
     def _unlock(self) -> None:
         if self._unused is not None:
@@ -245,7 +246,9 @@ class Definitions:
             self._unused = None
 
     def format(self, event: UprobeEvent) -> EventFormat:
-        """The layout of a defined event."""
+        """The layout of an event."""
+        if (known := event.layout) is not None:
+            return known
         if event.name not in self._formats:
             self._formats[event.name] = parse_format(
                 self._tracefs.format(*event.where(self.group)), event.fetches(event.places[0])
@@ -259,21 +262,21 @@ class Definitions:
         The kernel's list of hits names files and events, not groups. Where another tracer has an `e0` in the same file,
         the list of definitions tells whose is whose; None where somebody changed that in between.
         """
-        own = set(self._placed)
+        our_places = set(self._placed)
         try:
             places, counts = self._tracefs.profile()
-            ours = [at for at, place in enumerate(places) if place in own]
-            known = self._tracefs.definition_lines() if len(ours) != len(self._placed) else None
+            ours = [index for index, place in enumerate(places) if place in our_places]
+            lines = self._tracefs.definition_lines() if len(ours) != len(self._placed) else None
         except TracerError:
             return None
-        if known is not None:
-            if [name for _, name in known] != [place.rpartition(" ")[2] for place in places]:
+        if lines is not None:
+            if [name for _, name in lines] != [place.rpartition(" ")[2] for place in places]:
                 return None
-            ours = [at for at, (group, _) in enumerate(known) if group == self.group]
-        found: dict[str, list[int]] = {}
-        for at in ours:
-            found.setdefault(places[at].rpartition(" ")[2], []).append(counts[at])
-        return found
+            ours = [index for index, (group, _) in enumerate(lines) if group == self.group]
+        by_event: dict[str, list[int]] = {}
+        for index in ours:
+            by_event.setdefault(places[index].rpartition(" ")[2], []).append(counts[index])
+        return by_event
 
     def close(self) -> None:
         """Removes all definitions, newest first."""
@@ -282,18 +285,18 @@ class Definitions:
         stays = self._seen_by is not self._tracefs and not self._remove_instance()
         self._unlock()
         deadline = time.monotonic() + _PATIENCE_S
-        left = self._defined[::-1]
-        while left:
-            left = [name for name in left if not self._undefine(name)]
+        remaining = self._defined[::-1]
+        while remaining:
+            remaining = [name for name in remaining if not self._undefine(name)]
             if time.monotonic() > deadline:
                 break
-            if left:
+            if remaining:
                 time.sleep(0.005)
-        if not left and not stays:
+        if not remaining and not stays:
             self.watcher.forget()
         self._end_watcher()
         self._defined = []
-        self._owner.release(empty=not left and not stays)
+        self._owner.release(empty=not remaining and not stays)
 
     def _remove_instance(self) -> bool:
         from tracer.kernel.uprobe_events import instance

@@ -1,4 +1,4 @@
-"""Whose definitions are whose: the name of a session's group, and the test whether the session is alive.
+"""The owners of definitions: the name of a session's group, and the test whether the session is alive.
 
 A session's events stand in the group `tracer_<pid>_<8 hex digits>`. As long as it lives it holds a lock (flock(2)) on
 the file `/run/tracer/<group>`; the kernel drops the lock with the process, however it ends. The lock is the truth: the
@@ -124,8 +124,8 @@ def _make(directory: str) -> None:
     try:
         os.mkdir(directory, 0o700)
     except FileExistsError:
-        found = os.lstat(directory)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        status = os.lstat(directory)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise PermissionError(errno.EPERM, "it belongs to somebody else") from None
 
 

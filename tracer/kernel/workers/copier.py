@@ -100,16 +100,16 @@ class Copier:
         return self._memory.words[_FULL] != 0
 
     def take(self) -> list[Round]:
-        """All rounds that were not taken yet, one of now among them. [] where there is no room for one."""
+        """Returns all rounds that were not taken yet, one of now among them; [] where there is no room for one."""
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         asked = any(ring.has_data for ring in self._rings)
         if asked:
             self._ask()
         published = self._memory.words[_PUBLISHED]
-        found = [self._memory.round(number) for number in range(self._seen, published)]
+        rounds = [self._memory.round(number) for number in range(self._seen, published)]
         self._seen = published
         # A ring is emptied after its round is published: so there was nothing.
-        return found if asked or found else [Round(now, True, ())]
+        return rounds if asked or rounds else [Round(now, True, ())]
 
     def free(self, done: Round) -> None:
         """Gives back the memory of this round and of those before it."""
@@ -164,22 +164,24 @@ class _Memory:
         self.words = memoryview(self._map)[:page].cast("Q")
         self.data = memoryview(self._map)[self._data_at :]
 
-    def write(self, number: int, at: int, began: int, complete: bool, ends: Sequence[int]) -> None:
-        """All of a round but its data at `at`; `ends`: for each ring the position and the number of bytes."""
-        self._row.pack_into(self._table, number % _SLOTS * self._row.size, at, began, complete, *ends)
+    def write(self, number: int, start: int, began: int, complete: bool, ends: Sequence[int]) -> None:
+        """Writes all of a round but its data, which begins at `start`; `ends`: for each ring the position and the
+        number of bytes.
+        """
+        self._row.pack_into(self._table, number % _SLOTS * self._row.size, start, began, complete, *ends)
 
     def round(self, number: int) -> Round:
         """A published round that was not freed."""
-        at, began, complete, *ends = self._row.unpack_from(self._table, number % _SLOTS * self._row.size)
+        start, began, complete, *ends = self._row.unpack_from(self._table, number % _SLOTS * self._row.size)
         blocks = []
         for length in ends[1::2]:
             if length:
-                blocks.append(self.data[at : at + length])
-                at += length
+                blocks.append(self.data[start : start + length])
+                start += length
         return Round(began, bool(complete), blocks, number)
 
     def ends(self, number: int) -> Sequence[int]:
-        """Up to where the last round, which this must be, emptied each ring."""
+        """The positions up to which a round emptied each ring; it must be the last."""
         return self._row.unpack_from(self._table, number % _SLOTS * self._row.size)[3::2]
 
     def give_back(self, start: int, length: int) -> None:
@@ -204,7 +206,7 @@ class _Copying:
         return self._highest > _KEPT
 
     def take(self, asked: bool) -> None:
-        """One round; where the rings are empty only for one who asked."""
+        """Copies one round; where the rings are empty, only for one who asked."""
         memory = self._memory
         self._forget_freed()
         began = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
@@ -212,33 +214,33 @@ class _Copying:
         size = sum(head - tail for tail, head in spans)
         if not size and not asked:
             return
-        at, end = self._room(size)
+        free, end = self._room(size)
         if len(self._used) == _SLOTS:
             memory.words[_FULL] = 1
             return
         ends: list[int] = []
-        start, complete = at, True
+        start, complete = free, True
         for ring, (tail, head) in zip(self._rings, spans, strict=True):
             length = head - tail
-            if at + length > end:
+            if free + length > end:
                 head, length, complete = tail, 0, False
             elif length:
-                ring.copy(tail, head, memory.data[at : at + length])
-                at += length
+                ring.copy(tail, head, memory.data[free : free + length])
+                free += length
             ends += (head, length)
         memory.words[_FULL] = not complete
-        if not complete and at == start:
+        if not complete and free == start:
             return
         memory.write(self._published, start, began, complete, ends)
-        self._used.append((start, at))
-        self._highest = max(self._highest, at)
+        self._used.append((start, free))
+        self._highest = max(self._highest, free)
         self._published += 1
         memory.words[_PUBLISHED] = self._published
         for ring, head in zip(self._rings, ends[::2], strict=True):
             ring.advance(head)
 
     def give_back(self) -> None:
-        """Some of the memory, where all that was copied has been read."""
+        """Gives back some of the memory, where all that was copied has been read."""
         self._forget_freed()
         if not self._used:
             length = min(self._highest - _KEPT, _KEPT)

@@ -121,9 +121,9 @@ def rows_of(calls: Sequence[Call]) -> tuple[list[tuple[object, ...]], list[int]]
 
 
 def _row(call: Call, descriptors: Sequence[int]) -> tuple[object, ...]:
-    at = descriptors.index
+    index = descriptors.index
     return (
         call.number, call.structure, call.before, call.after, call.pointers,
-        tuple((offset, at(fd)) for offset, fd in call.descriptors),
-        tuple((offset, at(fd)) for offset, fd in call.paths),
+        tuple((offset, index(fd)) for offset, fd in call.descriptors),
+        tuple((offset, index(fd)) for offset, fd in call.paths),
     )  # fmt: skip

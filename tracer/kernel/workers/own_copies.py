@@ -31,23 +31,23 @@ def take_out(pid: int, path: str, inode: int, places: Sequence[tuple[int, int]])
         every = mappings(pid)
         memory = open_memory(pid, write=True)
         try:
-            copies = [(offset, at) for offset, place in places for at in own_copies(every, elf, inode, place)]
-            return [offset for offset, at in copies if not _put_back(memory, at, elf, offset)]
+            copies = [(offset, address) for offset, place in places for address in own_copies(every, elf, inode, place)]
+            return [offset for offset, address in copies if not _put_back(memory, address, elf, offset)]
         finally:
             os.close(memory)
     return []
 
 
-def _put_back(memory: int, at: int, elf: Elf, offset: int) -> bool:
+def _put_back(memory: int, address: int, elf: Elf, offset: int) -> bool:
     """Whether none stands there now."""
     wanted = elf.some(offset, LONGEST)
     try:
-        now = read(memory, len(wanted), at)
+        now = read(memory, len(wanted), address)
         if not is_breakpoint(now, elf.machine) or is_breakpoint(wanted, elf.machine):
             return True
         size = 4 if elf.machine == EM_AARCH64 else 1
-        if all(byte in (own, _INT3) for byte, own in zip(now[size:], wanted[size:], strict=False)):
-            write(memory, wanted[:size], at)
-        return not is_breakpoint(read(memory, len(wanted), at), elf.machine)
+        if all(byte in (original, _INT3) for byte, original in zip(now[size:], wanted[size:], strict=False)):
+            write(memory, wanted[:size], address)
+        return not is_breakpoint(read(memory, len(wanted), address), elf.machine)
     except OSError:
         return False

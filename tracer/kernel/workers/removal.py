@@ -1,4 +1,4 @@
-"""What the kernel needs to take breakpoints out, and whether it has.
+"""Prepares what the kernel needs to take breakpoints out, and looks whether it has taken them.
 
 Linux lowers a place's semaphore before it takes a breakpoint out of a process. Where that would go below 0, the program
 having written the number anew, the breakpoint stays for ever: the kernel logs "ref_ctr going negative" and "failed to
@@ -67,18 +67,18 @@ class Stayed(NamedTuple):
 def spots_of(sites: Iterable[FileSite]) -> list[tuple[object, ...]]:
     """The places of some sites, each once, as `Removal` takes them."""
     places = (
-        (each.path, each.identity.device, each.identity.inode, each.offset, each.semaphore or 0, each.address)
-        for each in sites
+        (site.path, site.identity.device, site.identity.inode, site.offset, site.semaphore or 0, site.address)
+        for site in sites
     )
     return sorted({*places})
 
 
-def told(found: Sequence[Sequence[Any]]) -> str | None:
+def told(stayed: Sequence[Sequence[Any]]) -> str | None:
     """The sentence about breakpoints that stay; None where none does."""
-    if not found:
+    if not stayed:
         return None
-    first = Stayed(*found[0])
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    first = Stayed(*stayed[0])
+    more = f" (and {len(stayed) - 1} more)" if len(stayed) > 1 else ""
     breakpoint = f"the breakpoint at {first.path}:0x{first.offset:x}"
     if first.copied:
         copied = f"{named(first.pid)} has copied its code to memory of its own, and {breakpoint} with it"
@@ -100,16 +100,16 @@ class Removal:
 
     def add(self, spots: Sequence[Sequence[Any]]) -> None:
         """More places of the trace."""
-        every = [Spot(*each) for each in spots]
-        self._counted = [*self._counted, *(each for each in every if each.semaphore)][:_MOST]
-        self._others = [*self._others, *(each for each in every if not each.semaphore)][:_SITES]
+        every = [Spot(*words) for words in spots]
+        self._counted = [*self._counted, *(spot for spot in every if spot.semaphore)][:_MOST]
+        self._others = [*self._others, *(spot for spot in every if not spot.semaphore)][:_SITES]
 
     @property
     def _spots(self) -> list[Spot]:
         return self._counted + self._others
 
     def prepare(self) -> None:
-        """Before a removal: raises what has fallen."""
+        """Raises the semaphores that have fallen, before a removal."""
         if self._counted and time.monotonic() > self._prepared + _AGAIN_S:
             _beside(self._lift)
             self._prepared = time.monotonic()
@@ -119,14 +119,15 @@ class Removal:
             memory.lift(here)
 
     def check(self, only: Collection[Sequence[Any]] | None = None) -> list[Stayed]:
-        """After the last removal, or the last of `only` these places: takes out what has stayed, and returns what stays
-        all the same. Of all processes only where the kernel says that it failed, or says nothing; of some always.
+        """Takes out the breakpoints that have stayed after the last removal, or the last of `only` these places;
+        returns those that stay all the same. Of all processes only where the kernel says that it failed, or says
+        nothing; of some always.
         """
         failed = self._log < 0 or bool(list(_failures(self._log)))
-        spots = self._spots if only is None else [each for each in self._spots if each in only]
-        return _beside(lambda: list(self._found(spots, failed))) or []
+        spots = self._spots if only is None else [spot for spot in self._spots if spot in only]
+        return _beside(lambda: list(self._stayed(spots, failed))) or []
 
-    def _found(self, spots: Sequence[Spot], failed: bool) -> Iterator[Stayed]:
+    def _stayed(self, spots: Sequence[Spot], failed: bool) -> Iterator[Stayed]:
         if failed or self._pids:
             yield from self._mend(spots, only=not failed)
         for memory, here in _users(spots, self._pids):
@@ -158,8 +159,8 @@ class Removal:
 def _take_out_copies(pid: int, spots: Sequence[Spot]) -> Iterator[Stayed]:
     from tracer.kernel.workers.own_copies import take_out
 
-    for path, inode in {(each.path, each.inode) for each in spots}:
-        for offset in take_out(pid, path, inode, [(each.offset, each.address) for each in spots if each.path == path]):
+    for path, inode in {(spot.path, spot.inode) for spot in spots}:
+        for offset in take_out(pid, path, inode, [(spot.offset, spot.address) for spot in spots if spot.path == path]):
             yield Stayed(pid, path, offset, False, True)
 
 
@@ -190,13 +191,13 @@ def _beside(function: Callable[[], _T]) -> _T | None:
     """The result of a function in a thread that is not waited for longer than `_PATIENCE_S`; None where that did not
     come, or it failed. A process would copy a megabyte of this one.
     """
-    found: list[_T] = []
+    results: list[_T] = []
     ended = allocate_lock()
 
     def work() -> None:
         try:
             with suppress(Exception):
-                found.append(function())
+                results.append(function())
         finally:
             ended.release()
 
@@ -206,17 +207,17 @@ def _beside(function: Callable[[], _T]) -> _T | None:
     except RuntimeError:  # pids.max, RLIMIT_NPROC, RLIMIT_AS
         return None
     ended.acquire(timeout=_PATIENCE_S)
-    return found[0] if found else None
+    return results[0] if results else None
 
 
 def _users(spots: Sequence[Spot], first: Sequence[int], only: bool = False) -> Iterator[tuple[_Memory, list[Spot]]]:
     """The processes that map these files, the traced ones first, or alone."""
     deadline = time.monotonic() + _LOOK_S
     by_inode: dict[int, list[Spot]] = {}
-    for each in spots:
-        by_inode.setdefault(each.inode, []).append(each)
+    for spot in spots:
+        by_inode.setdefault(spot.inode, []).append(spot)
     files = {b" %d " % inode: inode for inode in by_inode}
-    for pid in (*first, *(each for each in (() if only else pids()) if each not in first)):
+    for pid in (*first, *(other for other in (() if only else pids()) if other not in first)):
         text = _maps(f"/proc/{pid}") or _maps(directory(pid))
         here = [(mark, inode) for mark, inode in files.items() if mark in text]
         if here:
@@ -258,7 +259,7 @@ class _Memory:
                 if mark in line:
                     bounds, permissions, offset, _, number = line.split(None, 5)[:5]
                     if int(number) == inode:
-                        start, end = (int(each, 16) for each in bounds.split(b"-"))
+                        start, end = (int(bound, 16) for bound in bounds.split(b"-"))
                         self._every.append(_Mapped(inode, start, end, int(offset, 16), permissions))
 
     def __enter__(self) -> _Memory:
@@ -278,7 +279,7 @@ class _Memory:
 
     def lost(self, spots: Sequence[Spot]) -> list[Spot]:
         """The places that are not mapped as code, though other parts of the file are mapped."""
-        return [each for each in spots if not any(self._addresses(each.inode, each.offset, b"x", b""))]
+        return [spot for spot in spots if not any(self._addresses(spot.inode, spot.offset, b"x", b""))]
 
     def lift(self, spots: Sequence[Spot]) -> None:
         """Raises semaphores to one for each breakpoint."""
@@ -295,13 +296,13 @@ class _Memory:
         """The breakpoints of each semaphore, by the address where the kernel counts them: in the first private and
         writable mapping that has it (find_ref_ctr_vma). Copies of a library all count there.
         """
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         for spot in spots:
             if spot.semaphore and (count := self.breakpoints(spot)):
-                address = next((each for each in self._addresses(spot.inode, spot.semaphore, b"w", b"p")), None)
+                address = next(self._addresses(spot.inode, spot.semaphore, b"w", b"p"), None)
                 if address is not None:
-                    found[address] = found.get(address, 0) + count
-        return found
+                    counts[address] = counts.get(address, 0) + count
+        return counts
 
     def breakpoints(self, spot: Spot) -> int:
         """The number of breakpoints that a process has at a place, in all mappings of the file."""
@@ -326,11 +327,11 @@ class _Memory:
             return b""
 
     def _addresses(self, inode: int, offset: int, letter: bytes, private: bytes) -> Iterator[int]:
-        for each in self._every:
-            if each.inode != inode or letter not in each.permissions or private not in each.permissions:
+        for mapping in self._every:
+            if mapping.inode != inode or letter not in mapping.permissions or private not in mapping.permissions:
                 continue
-            if each.offset <= offset < each.offset + each.end - each.start:
-                yield each.start + offset - each.offset
+            if mapping.offset <= offset < mapping.offset + mapping.end - mapping.start:
+                yield mapping.start + offset - mapping.offset
 
     def _of_file(self, spot: Spot) -> bytes:
         if spot.inode not in self._files:

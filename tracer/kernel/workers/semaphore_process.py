@@ -19,7 +19,7 @@ def main() -> None:
 
     lines = sys.stdin.buffer
     processes, semaphores, copies = json.loads(lines.readline())
-    counting = Counting((Semaphore(*each) for each in semaphores), copies=copies)
+    counting = Counting((Semaphore(*words) for words in semaphores), copies=copies)
     try:
         raised = counting.raise_all(processes)
     except OSError as error:

@@ -63,8 +63,8 @@ def places(every: Sequence[Mapped], semaphore: Semaphore) -> dict[int, Mapped]:
 
     That these map the file with the right inode is all that is known of the file here.
     """
-    found = {}
-    code = [each for each in every if each.executable]
+    holders = {}
+    code = [mapping for mapping in every if mapping.executable]
     for data in every:
         if data.file is None or data.file[1] != semaphore.inode or data.permissions[1:4:2] != "wp":
             continue
@@ -73,13 +73,13 @@ def places(every: Sequence[Mapped], semaphore: Semaphore) -> dict[int, Mapped]:
         address = data.start + semaphore.offset - data.offset
         distance = address - semaphore.address
         if any(
-            each.file == data.file
-            and each.start <= semaphore.code_address + distance < each.end
-            and each.start + semaphore.code_offset - each.offset == semaphore.code_address + distance
-            for each in code
+            mapping.file == data.file
+            and mapping.start <= semaphore.code_address + distance < mapping.end
+            and mapping.start + semaphore.code_offset - mapping.offset == semaphore.code_address + distance
+            for mapping in code
         ):
-            found[address] = data
-    return found
+            holders[address] = data
+    return holders
 
 
 def values_of(pid: int, semaphore: Semaphore) -> list[int]:
@@ -89,7 +89,7 @@ def values_of(pid: int, semaphore: Semaphore) -> list[int]:
     except OSError:
         return []
     try:
-        return [value for at in _found(pid, (semaphore,)) if (value := _read(memory, at)) is not None]
+        return [value for address in _addresses(pid, (semaphore,)) if (value := _read(memory, address)) is not None]
     finally:
         os.close(memory)
 
@@ -101,11 +101,12 @@ def unraised(pid: int, semaphores: Iterable[Semaphore]) -> dict[int, Semaphore]:
     except OSError:
         return {}
     try:
-        values = {at: (each, _read(memory, at)) for at, each in _found(pid, semaphores).items()}
+        copies = _addresses(pid, semaphores)
+        values = {address: (semaphore, _read(memory, address)) for address, semaphore in copies.items()}
     finally:
         os.close(memory)
-    up = {each for each, value in values.values() if value}
-    return {at: each for at, (each, value) in values.items() if value == 0 and each in up}
+    up = {semaphore for semaphore, value in values.values() if value}
+    return {address: semaphore for address, (semaphore, value) in values.items() if value == 0 and semaphore in up}
 
 
 class Counting:
@@ -129,12 +130,12 @@ class Counting:
         """
         self._before = frozenset(filter(None, map(identity, pids())))
         with _locked(self._directory):
-            for each in processes or users({one.inode for one in self._semaphores}):
-                with self._refusing(each):
-                    self._find(each)
+            for pid in processes or users({one.inode for one in self._semaphores}):
+                with self._refusing(pid):
+                    self._find(pid)
             values = _values(self._images)
-            for each, image in self._images.items():
-                with self._refusing(each):
+            for pid, image in self._images.items():
+                with self._refusing(pid):
                     _raise(image, values)
         return sum(1 for image in self._images.values() if image.up)
 
@@ -144,7 +145,7 @@ class Counting:
             images = self._images | self._heirs()
             values = _values(images)
             for pid, image in images.items():
-                _lower(image, {at for at in image.up if _read(image.memory, at) == values[pid, at]})
+                _lower(image, {address for address in image.up if _read(image.memory, address) == values[pid, address]})
             self._images = images
             self._lower_late()
             if self._copies:
@@ -154,28 +155,31 @@ class Counting:
         self._images.clear()
 
     def balance(self) -> None:
-        """Before the kernel lowers: it takes off for each copy, and always from that of the lowest address. Where that
-        is less than it takes, it leaves the breakpoints of all copies ("ref_ctr going negative", Linux 6.18). So the
-        lowest one gets what the others have. Raises `OSError` where the lock cannot be had.
+        """Prepares the copies for the kernel, before it lowers them: it takes off for each copy, and always from that
+        of the lowest address. Where that is less than it takes, it leaves the breakpoints of all copies ("ref_ctr going
+        negative", Linux 6.18). So the lowest one gets what the others have. Raises `OSError` where the lock cannot be
+        had.
         """
         with _locked(self._directory):
             for image in self._images.values():
                 for copies in _copies(image.process.pid, self._semaphores):
                     addresses = sorted(copies)
-                    values = [_read(image.memory, at) or 0 for at in addresses]
-                    more = sum(value - (at in image.up) for at, value in zip(addresses[1:], values[1:], strict=True))
+                    lowest, *others = [_read(image.memory, address) or 0 for address in addresses]
+                    more = sum(others) - sum(address in image.up for address in addresses[1:])
                     if more > 0:
-                        _write(image.memory, addresses[0], values[0] + more)
+                        _write(image.memory, addresses[0], lowest + more)
 
     def _settle(self) -> None:
-        """After it: where no copy has a breakpoint any more, nobody counts, and what the kernel left goes."""
+        """Ends the counts after the kernel lowered them: where no copy has a breakpoint any more, nobody counts, and
+        what the kernel left goes.
+        """
         for image in self._images.values():
             for addresses in _copies(image.process.pid, self._semaphores):
-                code = [at - each.address + each.code_address for at, each in addresses.items()]
-                if not any(_read(image.memory, at, 1) == _BREAKPOINT for at in code):
-                    for at in addresses:
-                        if _read(image.memory, at):
-                            _write(image.memory, at, 0)
+                code = (address - place.address + place.code_address for address, place in addresses.items())
+                if not any(_read(image.memory, address, 1) == _BREAKPOINT for address in code):
+                    for address in addresses:
+                        if _read(image.memory, address):
+                            _write(image.memory, address, 0)
 
     def _lower_late(self) -> None:
         """Processes that were forked while the others were lowered. A fork's semaphore is its parent's, or one more."""
@@ -184,16 +188,20 @@ class Counting:
             if not late:
                 return
             for heir in late.values():
-                kin = [image for image in self._images.values() if image.auxv == heir.auxv]
-                now = {at: [value for each in kin if (value := _read(each.memory, at)) is not None] for at in heir.up}
-                _lower(heir, {at for at in heir.up if (_read(heir.memory, at) or 0) > min(now[at], default=0)})
+                kin = [image.memory for image in self._images.values() if image.auxv == heir.auxv]
+                above = set()
+                for address in heir.up:
+                    values = [value for memory in kin if (value := _read(memory, address)) is not None]
+                    if (_read(heir.memory, address) or 0) > min(values, default=0):
+                        above.add(address)
+                _lower(heir, above)
             self._images |= late
 
     def _find(self, pid: int) -> None:
         image = _open(pid)
         if image is None:
             return
-        image.up = unraised(pid, self._semaphores) if self._copies else _found(pid, self._semaphores)
+        image.up = unraised(pid, self._semaphores) if self._copies else _addresses(pid, self._semaphores)
         if image.up:
             self._images[pid] = image
         else:
@@ -216,7 +224,7 @@ class Counting:
         """
         family = {image.auxv: image for image in self._images.values()}
         parents: dict[int, int] = {}
-        found: dict[int, _Image] = {}
+        opened: dict[int, _Image] = {}
         for pid in users({one.inode for one in self._semaphores}):
             facts = facts_of(pid)
             if pid in self._images or facts is None or not facts.flags & _FORKNOEXEC or facts.process in self._before:
@@ -229,15 +237,16 @@ class Counting:
                     os.close(image.memory)
                     continue
                 relative = family[image.auxv]
-                image.up = {at: one for at, one in _found(pid, self._semaphores).items() if at in relative.up}
-                found[pid], parents[pid] = image, facts.parent
+                here = _addresses(pid, self._semaphores)
+                image.up = {address: semaphore for address, semaphore in here.items() if address in relative.up}
+                opened[pid], parents[pid] = image, facts.parent
         heirs: dict[int, _Image] = {}
-        rest = set(found)
-        while ours := {pid for pid in rest if self._inherits(found[pid], parents[pid], heirs)}:
-            heirs |= {pid: found[pid] for pid in ours}
+        rest = set(opened)
+        while ours := {pid for pid in rest if self._inherits(opened[pid], parents[pid], heirs)}:
+            heirs |= {pid: opened[pid] for pid in ours}
             rest -= ours
         for pid in rest:
-            os.close(found[pid].memory)
+            os.close(opened[pid].memory)
         return heirs
 
     def _inherits(self, image: _Image, parent: int, heirs: dict[int, _Image]) -> bool:
@@ -247,7 +256,7 @@ class Counting:
         return _auxv(parent) != image.auxv
 
 
-def _found(pid: int, semaphores: Iterable[Semaphore]) -> dict[int, Semaphore]:
+def _addresses(pid: int, semaphores: Iterable[Semaphore]) -> dict[int, Semaphore]:
     """The address of each semaphore in a process, in mappings of those very files."""
     try:
         every = mappings(pid)
@@ -296,7 +305,7 @@ def _lower(image: _Image, which: Iterable[int] | None = None) -> None:
     wanted = set(image.up if which is None else which)
     if not any(_read(image.memory, address) for address in wanted):
         return  # the memory has gone: the process has ended or runs another program
-    for address in wanted & _found(image.process.pid, set(image.up.values())).keys():
+    for address in wanted & _addresses(image.process.pid, set(image.up.values())).keys():
         value = _read(image.memory, address)
         if value:
             with suppress(OSError):
@@ -319,9 +328,9 @@ def _open(pid: int) -> _Image | None:
 def _copies(pid: int, semaphores: Iterable[Semaphore]) -> list[dict[int, Semaphore]]:
     """The addresses of each semaphore of which there are several."""
     by_semaphore: dict[Semaphore, dict[int, Semaphore]] = {}
-    for at, each in _found(pid, semaphores).items():
-        by_semaphore.setdefault(each, {})[at] = each
-    return [found for found in by_semaphore.values() if len(found) > 1]
+    for address, semaphore in _addresses(pid, semaphores).items():
+        by_semaphore.setdefault(semaphore, {})[address] = semaphore
+    return [copies for copies in by_semaphore.values() if len(copies) > 1]
 
 
 def _read(memory: int, address: int, size: int = SIZE) -> int | None:

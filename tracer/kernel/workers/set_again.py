@@ -39,7 +39,7 @@ def set_again(places: Iterable[ProcessPlace]) -> bool:
     """Whether the kernel has looked at each place anew. False where it does not, or takes too long."""
     from tracer.kernel.workers.spawn import agrees
 
-    return agrees(__file__, json.dumps([list(each) for each in places]), PATIENCE_S)
+    return agrees(__file__, json.dumps([list(place) for place in places]), PATIENCE_S)
 
 
 def _set(place: ProcessPlace) -> bool:
@@ -68,5 +68,5 @@ def _set(place: ProcessPlace) -> bool:
 
 if __name__ == "__main__":
     os.closerange(3, 1 << 16)
-    done = [_set(ProcessPlace(*each)) for each in json.loads(sys.stdin.readline())]
+    done = [_set(ProcessPlace(*words)) for words in json.loads(sys.stdin.readline())]
     os.write(1, b"true\n" if all(done) else b"false\n")

@@ -1,4 +1,4 @@
-"""Which thread holds up the kernel where it attaches or removes probes, and what frees it.
+"""Finds the thread that holds up the kernel where it attaches or removes probes, and says what frees it.
 
 The kernel takes a probe out, and puts in some, only once no thread runs a handler any more that may have begun before
 (SRCU and RCU tasks trace, for all probes of the machine). A handler that reads memory waits in it for a page that does
@@ -106,13 +106,13 @@ class Patrol:
                     return None
                 self._threads, self._next = _threads(self._pids), now + _SWEEP_S
             for _ in range(_PIECE):
-                each = next(self._threads, None)
-                if each is None:
+                key = next(self._threads, None)
+                if key is None:
                     self._threads = None
                     return None
-                held = _held(*each)
-                if held is not None and (*each, held.switches) not in self._told:
-                    self._seen.setdefault(each, (held.switches, now))
+                held = _held(*key)
+                if held is not None and (*key, held.switches) not in self._told:
+                    self._seen.setdefault(key, (held.switches, now))
             now = time.monotonic()
             if now > until:
                 return None
@@ -135,7 +135,7 @@ def _held(pid: int, thread: int) -> Held | None:
     if _HANDLERS.isdisjoint(functions):
         return None
     name = printable(_read(f"{directory}/comm").rstrip("\n"))
-    page = next((text for begin, text in _PAGES.items() if any(each.startswith(begin) for each in functions)), "")
+    page = next((text for begin, text in _PAGES.items() if any(name.startswith(begin) for name in functions)), "")
     waits = f"waits for {page}, in {where}" if page else f"sleeps in {where}"
     which = f"process {pid} ({name})" if pid == thread else f"thread {thread} ({name}) of process {pid}"
     words = f"{which} is in a probe and {waits}: {_freed(pid, functions)}"
@@ -153,12 +153,12 @@ def _freed(pid: int, functions: Sequence[str]) -> str:
         return f"kill -9 {pid} frees it"
     mounts: dict[str, int] = {}
     with suppress(OSError, TracerError):
-        found = [each for each in mounts_of_others(f"/proc/{pid}/mountinfo") if each[0].startswith("fuse")]
-        mapped = {each.file[0] for each in mappings(pid) if each.file is not None} if len(found) > 1 else set()
+        fuse = [mount for mount in mounts_of_others(f"/proc/{pid}/mountinfo") if mount[0].startswith("fuse")]
+        mapped = {mapping.file[0] for mapping in mappings(pid) if mapping.file is not None} if len(fuse) > 1 else set()
         mounts = {
             printable(place): device
-            for _, place, device in found
-            if len(found) == 1 or f"{os.major(device):02x}:{os.minor(device):02x}" in mapped
+            for _, place, device in fuse
+            if len(fuse) == 1 or f"{os.major(device):02x}:{os.minor(device):02x}" in mapped
         }
     served = " or ".join(sorted(mounts)) or "that file system"
     aborts = [f"{_CONNECTIONS}/{os.minor(device)}/abort" for device in mounts.values()]
@@ -168,9 +168,9 @@ def _freed(pid: int, functions: Sequence[str]) -> str:
 
 def _threads(only: Sequence[int]) -> Iterator[tuple[int, int]]:
     """The threads of some processes, or of all but our own."""
-    own = os.getpid()
+    our_pid = os.getpid()
     for name in map(str, only) if only else os.listdir("/proc"):
-        if not name.isdigit() or int(name) == own:
+        if not name.isdigit() or int(name) == our_pid:
             continue
         with suppress(OSError):
             for thread in os.listdir(f"/proc/{name}/task"):

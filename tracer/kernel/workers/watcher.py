@@ -42,7 +42,7 @@ from tracer.kernel.syscall import Call
 from tracer.kernel.workers.messages import MOST_DESCRIPTORS, append, has_come, last_words, receive, rows_of, send
 from tracer.kinds.site import FileSite
 
-_LEFT = "the process that removes the probes {}: tracer removed them itself"
+_NOT_UNDONE = "the process that removes the probes {}: tracer removed them itself"
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
 """Those that come to the whole of a terminal's group, or have handlers: they must not reach the child before it has
 settled. All signals at once would take ten times as long to name as to block.
@@ -82,7 +82,7 @@ class Watcher:
         self._lost: str | None = None
         self._undone = True
         self._minds = False
-        self.left: str | None = None
+        self.not_undone: str | None = None
         """What to say at the end, where it could not do all."""
         self.waits: Callable[[str], None] = lambda line: None
         """Called with a line where the kernel takes long."""
@@ -143,8 +143,9 @@ class Watcher:
             self._ask("hold", descriptors=descriptors[first : first + MOST_DESCRIPTORS])
 
     def mind(self, sites: Sequence[FileSite], pids: Sequence[int]) -> None:
-        """Before the first probe: where the trace has probes, in some processes or (without any) in all, so that every
-        removal is one that the kernel can do, and what stays is found (see `removal`). Sites that come later are added.
+        """Tells it, before the first probe, where the trace has probes, in some processes or (without any) in all, so
+        that every removal is one that the kernel can do, and what stays is found (see `removal`). Sites that come later
+        are added.
         """
         from tracer.kernel.workers.removal import spots_of
 
@@ -153,7 +154,9 @@ class Watcher:
             self._tell("mind", spots, [*pids])
 
     def check(self, sites: Sequence[FileSite]) -> None:
-        """After the removal of some of these sites alone, with which no other shares a place: whether they are gone."""
+        """Has it look whether some sites are gone, after they alone were removed; no other site shares a place with
+        them.
+        """
         if self._minds and sites:
             self._check(sites)
 
@@ -161,8 +164,8 @@ class Watcher:
         from tracer.kernel.workers.removal import spots_of, told
 
         with suppress(Gone):
-            found, _ = self._ask("check", None if sites is None else spots_of(sites))
-            self.left = told(found) or self.left
+            stayed, _ = self._ask("check", None if sites is None else spots_of(sites))
+            self.not_undone = told(stayed) or self.not_undone
 
     def open(
         self, calls: Sequence[Call], passing: Sequence[int] = (), together: bool = False, last: bool = False
@@ -172,18 +175,18 @@ class Watcher:
         they are closed only once no thread stays in a probe. Raises `Gone`; and `OSError` where what it opened cannot
         be handed on. Then nothing stays open.
         """
-        found: list[int] = []
+        answers: list[int] = []
         try:
             for first in range(0, len(calls), MOST_DESCRIPTORS):
                 part = calls[first : first + MOST_DESCRIPTORS]
                 answer = self._open(part, passing, together, last)
-                found += answer
+                answers += answer
                 if len(answer) < len(part):
                     break
         except (OSError, Gone):
-            self.close(fd for fd in found if fd >= 0)
+            self.close(fd for fd in answers if fd >= 0)
             raise
-        return found
+        return answers
 
     def _open(self, calls: Sequence[Call], passing: Sequence[int], together: bool, last: bool) -> list[int]:
         rows, ours = rows_of(calls)
@@ -205,8 +208,8 @@ class Watcher:
         """
         rows, ours = rows_of(calls)
         answer, _ = self._ask("try", rows, ours.index(file), descriptors=ours)
-        found: list[int] = answer
-        return found
+        answers: list[int] = answer
+        return answers
 
     def open_one(self, call: Call) -> int:
         """Makes one call. Raises `OSError`, and `Gone`."""
@@ -249,7 +252,7 @@ class Watcher:
             self._reap()
 
     def forget(self) -> None:
-        """All is undone: drops the steps so far."""
+        """Drops the steps so far, as all is undone."""
         self._tell("forget")
         self._undone = True
 
@@ -262,7 +265,7 @@ class Watcher:
         self._hang_up()
 
     def end(self) -> None:
-        """The same, and waits for it; where it still has steps to do, it goes on alone."""
+        """Lets it end, and waits for that; where it still has steps to do, it goes on alone."""
         self.settle()
         self.leave()
         if self._undone:
@@ -329,7 +332,7 @@ class Watcher:
         else:
             why = "has ended"
         self._lost = why
-        self.left = _LEFT.format(why)
+        self.not_undone = _NOT_UNDONE.format(why)
         return why
 
     def _ask(self, *message: object, descriptors: Sequence[int] = ()) -> tuple[Any, list[int]]:

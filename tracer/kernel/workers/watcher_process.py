@@ -1,4 +1,4 @@
-"""What the watcher's process does (see `watcher`): it holds nothing of the tracer but one end of a connection."""
+"""The process of the watcher (see `watcher`): it holds nothing of the tracer but one end of a connection."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def run(connection: socket, tracer: int) -> None:
 
 
 def _settle(connection: int, tracer: int) -> None:
-    """None of it is needed for the work, and where the kernel refuses a part the others are done."""
+    """Makes the process small and hard to kill. None of that is needed for the work: where the kernel refuses a part,
+    the others are done.
+    """
     with suppress(OSError):
         os.setsid()  # no terminal, shell or killed process group means it
     with suppress(OSError):
@@ -78,7 +80,7 @@ def _serve(connection: socket, tracer: int) -> None:
     """Does what it is asked for until the tracer ends, then undoes what is left."""
     held: set[int] = set()
     last: set[int] = set()
-    left = locks = False
+    is_left = locks = False
     steps: list[_Step] = []
     files: dict[bytes, int] = {}
     removal: Removal | None = None
@@ -89,7 +91,7 @@ def _serve(connection: socket, tracer: int) -> None:
                 steps.append((words[0], words[1], words[2]))
                 _keep(files, words[1])
             elif kind == "leave":
-                left = True
+                is_left = True
                 break
             elif kind == "mind":
                 if removal is None:
@@ -98,7 +100,7 @@ def _serve(connection: socket, tracer: int) -> None:
                     removal.add(words[0])
             elif kind == "check":
                 stay = removal.check(words[0]) if removal is not None else []
-                send(connection, [tuple(each) for each in stay])
+                send(connection, [tuple(spot) for spot in stay])
                 removal = removal if words[0] is not None else None
             elif kind == "forget":
                 steps.clear()
@@ -118,7 +120,7 @@ def _serve(connection: socket, tracer: int) -> None:
     held.clear()
     connection.close()  # before any wait for the tracer, which waits for this
     # A killed process's descriptors close one by one; its children get another parent only afterwards.
-    while (steps or locks or removal is not None) and not left and os.getppid() == tracer:
+    while (steps or locks or removal is not None) and not is_left and os.getppid() == tracer:
         time.sleep(0.001)
     if removal is not None:
         with suppress(Exception):
@@ -152,8 +154,8 @@ def _close_last(descriptors: Collection[int]) -> None:
 
         with suppress(OSError):  # where nobody can look, the kernel waits itself
             settle()
-        for each in descriptors:
-            _close(each)
+        for descriptor in descriptors:
+            _close(descriptor)
 
 
 def _answer(
@@ -163,15 +165,15 @@ def _answer(
         rows, passing, together, is_last = words
         try:
             if together:
-                found = _together(lambda row: _open(row, passed, held), rows)
+                answers = _together(lambda row: _open(row, passed, held), rows)
             else:
-                found = _in_order(connection, rows, passing, passed, held)
+                answers = _in_order(connection, rows, passing, passed, held)
         finally:
             for fd in passed:
                 os.close(fd)
-        opened = [number for number in found if number >= 0]
+        opened = [number for number in answers if number >= 0]
         last.update(opened if is_last else ())
-        send(connection, found, opened)
+        send(connection, answers, opened)
     elif kind == "close":
         numbers, together = words
         at_once = [number for number in numbers if number not in last]
@@ -213,15 +215,15 @@ def _in_order(
 ) -> list[int]:
     poll = select.poll()
     poll.register(connection.fileno(), 0)
-    found: list[int] = []
+    answers: list[int] = []
     for row in rows:
         with suppress(OSError):  # poll(2) wants memory: the answer will not reach a tracer that has gone
             if poll.poll(0):
                 break  # the tracer has gone
-        found.append(_open(row, passed, held))
-        if found[-1] < 0 and -found[-1] not in passing:
+        answers.append(_open(row, passed, held))
+        if answers[-1] < 0 and -answers[-1] not in passing:
             break
-    return found
+    return answers
 
 
 def _open(row: Any, passed: Sequence[int], held: set[int]) -> int:
@@ -258,13 +260,13 @@ def _close(fd: int) -> None:
 def _together(function: Callable[[Any], _T], items: Sequence[Any]) -> list[_T]:
     """Calls the function on each item, at the same time as far as there can be threads: the kernel makes them wait."""
     if len(items) < 2:
-        return [function(each) for each in items]
-    found: dict[int, _T] = {}
-    left = iter(range(len(items)))  # of which each thread takes the next
+        return [function(item) for item in items]
+    results: dict[int, _T] = {}
+    numbers = iter(range(len(items)))  # of which each thread takes the next
 
     def work() -> None:
-        for number in left:
-            found[number] = function(items[number])
+        for number in numbers:
+            results[number] = function(items[number])
 
     threads: list[Thread] = []
     # RuntimeError: "can't start new thread", for pids.max, RLIMIT_NPROC, RLIMIT_AS; ImportError: for descriptors.
@@ -279,20 +281,20 @@ def _together(function: Callable[[Any], _T], items: Sequence[Any]) -> list[_T]:
     for thread in threads:
         thread.join()
     # A thread that has run out of memory has left one undone.
-    return [found[number] if number in found else function(items[number]) for number in range(len(items))]
+    return [results[number] if number in results else function(items[number]) for number in range(len(items))]
 
 
 def _undo_all(steps: Sequence[_Step], files: dict[bytes, int]) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     pause = 0.002
     while steps and time.monotonic() < deadline:
-        left: list[_Step] = []
+        remaining: list[_Step] = []
         for step in reversed(steps):
             # A trigger that stays holds its event.
-            waits = left if step[0] == "unlink" else [each for each in left if each[1].endswith(b"/trigger")]
+            waits = remaining if step[0] == "unlink" else [one for one in remaining if one[1].endswith(b"/trigger")]
             if waits or not _undo(step, files):
-                left.append(step)
-        steps = left[::-1]
+                remaining.append(step)
+        steps = remaining[::-1]
         if steps:
             time.sleep(pause)
             pause = min(pause * 2, 0.25)

@@ -56,7 +56,7 @@ def _rows(buckets: Buckets, decl: MapDecl, counts: Mapping[int, int], div: int) 
         return []
     div = (div or 1) if buckets.divides else 1
     numbers = range(min(used), max(used) + 1)
-    return [Row(*buckets.bounds(each, *decl.parameters), counts.get(each, 0) // div) for each in numbers]
+    return [Row(*buckets.bounds(number, *decl.parameters), counts.get(number, 0) // div) for number in numbers]
 
 
 def _log2_label(value: int, bits: int) -> str:

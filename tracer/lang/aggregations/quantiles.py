@@ -20,7 +20,7 @@ from tracer.lang.typed import MapDecl
 
 _UNIT = 10**6
 """A percentage is kept in millionths of a per cent."""
-_USUAL = tuple(int(each * _UNIT) for each in (50, 90, 99, 99.9))
+_USUAL = tuple(int(percent * _UNIT) for percent in (50, 90, 99, 99.9))
 _BITS = {"1/64": 5, "1/16": 3}
 _MOST = 16
 _NUMBER = re.compile(r"\d+(?:\.\d{1,6})?")
@@ -92,7 +92,7 @@ def _shown(decl: MapDecl, held: Mapping[int, tuple[int, int]], div: int) -> dict
     total = sum(count for count, _ in held.values())
     if not total:
         return {"count": 0}
-    buckets, found = sorted(held), {"count": total}
+    buckets, values = sorted(held), {"count": total}
     most = held[buckets[-1]][1]
     for percent in decl.parameters[1:]:
         rank = max(-(-percent * total // (100 * _UNIT)), 1)
@@ -103,8 +103,8 @@ def _shown(decl: MapDecl, held: Mapping[int, tuple[int, int]], div: int) -> dict
         # The last of its bucket is the greatest there, which is known.
         low, after = quantile_bounds(bucket, *_coarse(decl))
         value = held[bucket][1] if rank == 0 else min((low + after - 1) // 2, held[bucket][1])
-        found[_name(percent)] = quotient(value, div)
-    return {**found, "max": quotient(most, div)}
+        values[_name(percent)] = quotient(value, div)
+    return {**values, "max": quotient(most, div)}
 
 
 _BUCKETS = Buckets(

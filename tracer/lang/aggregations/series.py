@@ -63,8 +63,8 @@ def _parameters(call: Call) -> tuple[int, ...] | None:
         what = f"the number of intervals of tseries() must be from 1 to {MOST_INTERVALS}, not {count}"
         call.error(what, call.spans[2])
     elif name not in _NAMES[1:] and len(call.args) > 3:
-        known = f"""one of {", ".join(f'"{each}"' for each in _NAMES[1:])}"""
-        call.error(f"the last argument of tseries() must be {known}", call.spans[3], "leave it out for the last value")
+        choice = f"""one of {", ".join(f'"{word}"' for word in _NAMES[1:])}"""
+        call.error(f"the last argument of tseries() must be {choice}", call.spans[3], "leave it out for the last value")
     else:
         return interval, count, _NAMES.index(name)
     return None
@@ -103,7 +103,7 @@ def _merge(decl: MapDecl, held: dict[int, Any], other: Mapping[int, Any]) -> dic
 
 
 def _together(decl: MapDecl, values: Sequence[Mapping[int, Any]]) -> list[Series]:
-    """Each from its own first interval to the last of all."""
+    """Extends each series from its own first interval to the last of all."""
     interval, count, _ = decl.parameters
     shown = _reduction(decl).shown
     last = max((number for value in values for number in value), default=0)

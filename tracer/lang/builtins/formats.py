@@ -47,24 +47,24 @@ class Conversion:
         return (self.width, self.precision).count("*")
 
 
-def conversions(format: str, known: bool = True) -> Iterator[Conversion]:
+def conversions(format: str, valid: bool = True) -> Iterator[Conversion]:
     """The conversions of a format in order, `%%` included; else those that are none, which mean themselves, as in
     bpftrace: `date +%H`.
     """
-    for found in re.finditer(_CONVERSION, format, re.S):
-        kinds, length = (*INTEGERS, *FLOATS, *BUFFERS, "p", "s", "%"), found["length"] or ""
-        if (found["kind"] in kinds and length in _LENGTHS) != known:
+    for match in re.finditer(_CONVERSION, format, re.S):
+        kinds, length = (*INTEGERS, *FLOATS, *BUFFERS, "p", "s", "%"), match["length"] or ""
+        if (match["kind"] in kinds and length in _LENGTHS) != valid:
             continue
-        precision = found["precision"]
+        precision = match["precision"]
         yield Conversion(
-            found.group(),
-            found["kind"],
-            found["flags"],
-            found["width"],
+            match.group(),
+            match["kind"],
+            match["flags"],
+            match["width"],
             None if precision is None else precision[1:],
             length,
-            found.start(),
-            found.end(),
+            match.start(),
+            match.end(),
         )
 
 

@@ -28,7 +28,7 @@ def _join(call: Call) -> tuple[typed.Stmt, ...] | None:
 
     def prints(strings: tuple[typed.Expr, ...]) -> tuple[typed.Stmt, ...]:
         format = separator.replace("%", "%%").join(["%s"] * len(strings))
-        index = context.format_index(format, tuple(each.type for each in strings), typed.Output("join", call.span))
+        index = context.format_index(format, tuple(string.type for string in strings), typed.Output("join", call.span))
         return (typed.Printf(call.span, index, strings),)
 
     def after(strings: tuple[typed.Expr, ...]) -> tuple[typed.Stmt, ...]:

@@ -16,7 +16,7 @@ def _len(call: Call) -> typed.Expr | None:
         hint = "strlen(s) is the length of a string" if isinstance(target.type, StringType) else None
         call.error(f"len() needs a map or a stack, not {a_type(target.type)}", call.spans[0], hint)
         return None
-    if call.context.known.maps[target].key == ():
+    if call.context.known_facts.maps[target].key == ():
         call.error(f"len() needs a map with keys, {target} has none", call.spans[0])
         return None
     return typed.MapLen(INT64, call.span, target)
@@ -35,7 +35,7 @@ def _find(call: Call) -> typed.Expr | None:
     type = context.map_type(name)
     if type is None:
         return None
-    conflict = context.found.variable(variable.key).add(type, call.spans[2])
+    conflict = context.facts.variable(variable.key).add(type, call.spans[2])
     if conflict is not None:
         what = f"{variable.name} holds {a_type(conflict)}, and {name} {a_type(type)}"
         call.error(what, call.spans[2], f"write let {variable.name}; before it")

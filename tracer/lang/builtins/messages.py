@@ -32,12 +32,12 @@ def _static_assert(call: Call) -> None:
 
 def _fail(call: Call) -> None:
     """The message is made at once, of constants."""
-    made = formatted(call)
-    if made is None:
+    printf = formatted(call)
+    if printf is None:
         return
-    values = [written(arg) for arg in made.args]
+    values = [written(arg) for arg in printf.args]
     if None in values:
-        where = made.args[values.index(None)].span
+        where = printf.args[values.index(None)].span
         call.error("fail() shows constants: it ends the program before it runs", where, "errorf() shows what a hit has")
         return
     text, message, end = call.args[0], "", 0

@@ -16,24 +16,25 @@ def formatted(call: Call, output: typed.Output | None = None) -> typed.Printf | 
     text, *values = call.args
     if text is None:
         return None
-    found = list(formats.conversions(text))
-    faults = [fault for fault in map(formats.fault, found) if fault is not None]
+    parsed = list(formats.conversions(text))
+    faults = [fault for fault in map(formats.fault, parsed) if fault is not None]
     for message, hint in faults:
         call.error(message, call.spans[0], hint)
     if faults:
         return None
     wanted: list[tuple[formats.Conversion, bool]] = []
     """What the values are for: a conversion, and whether as the number of a `*` in it."""
-    for conversion in found:
+    for conversion in parsed:
         if conversion.kind != "%":
             wanted += [(conversion, True)] * conversion.stars + [(conversion, False)]
-    strays = [each.text.encode("unicode_escape").decode() for each in formats.conversions(text, known=False)]
+    invalid = formats.conversions(text, valid=False)
+    strays = [conversion.text.encode("unicode_escape").decode() for conversion in invalid]
     for stray in strays:
         if len(wanted) == len(values):
             call.context.warn(f"'{stray}' is not a conversion: shown as it is", call.spans[0], "%% is a percent sign")
         else:
-            known = "known are %d %i %u %x %X %o %c %p %f %e %g %s and %%"
-            call.error(f"unknown conversion '{stray}'", call.spans[0], known)
+            listed = "known are %d %i %u %x %X %o %c %p %f %e %g %s and %%"
+            call.error(f"unknown conversion '{stray}'", call.spans[0], listed)
     if strays and len(wanted) != len(values):
         return None
     if len(wanted) != len(values):

@@ -1,4 +1,4 @@
-"""All built-in values and functions by name, the aggregations among them."""
+"""The registries of the built-in values and functions by name, the aggregations among them."""
 
 from __future__ import annotations
 
@@ -46,4 +46,5 @@ def built_in_of(node: typed.Expr) -> Value | BuiltinFunction:
 def _nodes() -> dict[type[typed.Expr], Value | BuiltinFunction]:
     """The first object of each class of nodes: those of one class say the same."""
     objects: tuple[Value | BuiltinFunction, ...] = (*VALUES.values(), *FUNCTIONS.values())
-    return {each.node: each for each in reversed(objects) if each.node is not None and each.lower is not None}
+    lowered = [construct for construct in reversed(objects) if construct.lower is not None]
+    return {construct.node: construct for construct in lowered if construct.node is not None}

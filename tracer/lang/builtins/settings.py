@@ -1,4 +1,4 @@
-"""What the command line and the program's settings say."""
+"""The functions that read the command line and the program's settings."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def _getopt(call: Call) -> typed.Expr | None:
     if not given:
         return default
     _, equals, text = given[-1].partition("=")
-    made = _value(default, text if equals else None, call.span)
-    if made is None:
+    literal = _value(default, text if equals else None, call.span)
+    if literal is None:
         kind = {typed.IntLit: "a number", typed.BoolLit: "true or false"}.get(type(default), "a text")
         call.error(f"the option --{name} takes {kind}, not '{text}'", call.span, f"write --{name}=…")
-    return made
+    return literal
 
 
 def _value(default: typed.Expr, text: str | None, span: Span) -> typed.Expr | None:

@@ -37,9 +37,9 @@ def _number(call: Call) -> typed.Expr | None:
     if not isinstance(what.type, IntType):
         call.error(f"{call.name}() takes {_NAMES}, not {a_type(what.type)}", what.span)
         return None
-    known = constant(what)
-    if known is not None and not 1 <= known <= MOST:
-        call.error(f"there is no signal {known}", what.span, f"write {_NAMES}")
+    signal = constant(what)
+    if signal is not None and not 1 <= signal <= MOST:
+        call.error(f"there is no signal {signal}", what.span, f"write {_NAMES}")
         return None
     return convert(what, _NUMBER)
 

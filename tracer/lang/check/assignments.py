@@ -44,18 +44,18 @@ def _assign_variable(ctx: Context, node: ast.Assign, target: ast.Var) -> tuple[t
     value = ctx.expr(node.value)
     variable = ctx.lookup(target.name)
     if variable is not None:
-        ctx.found.variable(variable.key).targeted = True
+        ctx.facts.variable(variable.key).targeted = True
     if node.op != "=":
         old = ctx.expr(target)
         if value is None or old is None or variable is None:
             if variable is not None and value is not None and isinstance(value.type, IntType):
-                ctx.found.variable(variable.key).add_weak(_weak(node.op, value.type), node.span)
+                ctx.facts.variable(variable.key).add_weak(_weak(node.op, value.type), node.span)
             return ()
         combined = _combine(ctx, node, old, value)
         if combined is None:
             return ()
         assert isinstance(value.type, (IntType, BoolType))
-        ctx.found.variable(variable.key).add_weak(_weak(node.op, value.type), node.span)
+        ctx.facts.variable(variable.key).add_weak(_weak(node.op, value.type), node.span)
         return (typed.VarSet(node.span, variable.slot, convert(combined, old.type)),)
     if variable is None:
         variable = ctx.declare(target.name, node, target.span)
@@ -65,13 +65,14 @@ def _assign_variable(ctx: Context, node: ast.Assign, target: ast.Var) -> tuple[t
 def _set_variable(
     ctx: Context, span: Span, variable: Variable, value: typed.Expr | None
 ) -> tuple[typed.Stmt, ...]:
-    facts = ctx.found.variable(variable.key)
+    facts = ctx.facts.variable(variable.key)
     facts.targeted = True
     if value is None:
         return ()
     conflict = facts.add(value.type, span)
     if conflict is not None:
-        what = f"{variable.name} is assigned {a_type(value.type)} here, but {a_type(conflict)} at {ctx.at(facts.span)}"
+        where = ctx.position_of(facts.span)
+        what = f"{variable.name} is assigned {a_type(value.type)} here, but {a_type(conflict)} at {where}"
         if isinstance(value.type, StringType) and isinstance(conflict, StringType):
             what = f"{variable.name} is a {conflict}, which cannot hold a {value.type}"
         ctx.error(what, value.span, maps.mismatch_hint(value.type, conflict))
@@ -103,7 +104,7 @@ def let(ctx: Context, node: ast.Let) -> tuple[typed.Stmt, ...]:
     outer = ctx.lookup(name)
     if outer is not None:
         ctx.error(
-            f"{name} is a variable already, from {ctx.at(outer.span)}", node.target.span, "use another name"
+            f"{name} is a variable already, from {ctx.position_of(outer.span)}", node.target.span, "use another name"
         )
         return ()
     variable = ctx.declare(name, node, node.target.span)
@@ -111,14 +112,14 @@ def let(ctx: Context, node: ast.Let) -> tuple[typed.Stmt, ...]:
         declared = _declared(ctx, node.type)
         if declared is None:
             return ()
-        facts = ctx.found.variable(variable.key)
+        facts = ctx.facts.variable(variable.key)
         facts.add(declared, node.type.span)
         facts.writes -= 1
         facts.fixed = node.type.name != "string" or bool(node.type.suffixes)
     if node.value is not None:
         return _set_variable(ctx, node.span, variable, value)
-    known = ctx.known.variables.get(variable.key)
-    if (known is None or not known.writes) and not ctx.calls:
+    facts_before = ctx.known_facts.variables.get(variable.key)
+    if (facts_before is None or not facts_before.writes) and not ctx.calls:
         ctx.warn(f"{name} is never assigned", node.span, "it stays 0 or empty")
     type = ctx.variable_type(variable)
     if type is None:
@@ -146,7 +147,7 @@ def _assign_map(ctx: Context, node: ast.Assign, target: ast.MapRef) -> tuple[typ
     if node.op != "=":
         return _compound_map(ctx, node, target, key, value)
     type = ctx.map_type(target.name)
-    of_aggregation = isinstance(value, typed.MapGet) and ctx.known.maps[value.map].kind != "scalar"
+    of_aggregation = isinstance(value, typed.MapGet) and ctx.known_facts.maps[value.map].kind != "scalar"
     if not (isinstance(node.value, ast.MapRef) and of_aggregation):
         maps.assigned_value(ctx, target, value.type, value.span)
     elif type is None:
@@ -161,7 +162,7 @@ def _compound_map(
     if isinstance(value.type, (IntType, BoolType)):
         weak = stored(_weak(node.op, value.type))
         assert isinstance(weak, IntType)
-        ctx.found.map(target.name).value.add_weak(weak, node.span)
+        ctx.facts.map(target.name).value.add_weak(weak, node.span)
     type = ctx.map_type(target.name)
     if type is None:
         return ()
@@ -201,10 +202,10 @@ def is_aggregation(node: ast.Call) -> bool:
 def _aggregate(ctx: Context, node: ast.Assign, call: ast.Call) -> tuple[typed.Stmt, ...]:
     target = node.target
     kind = call.name
-    function = calls.found(ctx, call)
+    function = calls.function_of(ctx, call)
     if function is None:
         if isinstance(target, ast.MapRef):
-            ctx.found.map(target.name).kind = ctx.found.map(target.name).kind or kind
+            ctx.facts.map(target.name).kind = ctx.facts.map(target.name).kind or kind
         return ()
     if not isinstance(target, ast.MapRef) or node.op != "=":
         name = target.name if isinstance(target, ast.MapRef) else "@name"
@@ -224,31 +225,31 @@ def _aggregated(
         with ctx.scope(call=(value.callee, value.span) if value.callee else None):
             return (*ctx.statements(value.body), *_aggregated(ctx, value.value, target, key, span))
     assert isinstance(value, ast.Call)
-    kind, function = value.name, calls.found(ctx, value)
+    kind, function = value.name, calls.function_of(ctx, value)
     assert function is not None
     checked = calls.arguments(ctx, value, function)
     parameters = AGGREGATIONS[kind].parameters(checked)
     if not maps.hold(ctx, target, kind, parameters or ()) or parameters is None:
         return ()
     if not value.args:
-        ctx.found.map(target.name).value.add(INT64, span)
+        ctx.facts.map(target.name).value.add(INT64, span)
         return () if key is None else (typed.Aggregate(span, target.name, key, kind, None),)
     operand = checked.args[0]
     if operand is None:
         return ()
-    facts = ctx.found.map(target.name).value
+    facts = ctx.facts.map(target.name).value
     type = stored(operand.type if isinstance(operand.type, IntType) else LITERAL)
     type = wide(type) if isinstance(type, EnumType) else type  # a sum of such is none
     conflict = facts.add(type, operand.span)
     if conflict is not None:
-        what = f"{target.name} takes {say(type)} values here, but {say(conflict)} at {ctx.at(facts.span)}"
+        what = f"{target.name} takes {say(type)} values here, but {say(conflict)} at {ctx.position_of(facts.span)}"
         ctx.error(what, operand.span, maps.mismatch_hint(type, conflict))
         return ()
-    known = ctx.known.maps[target.name].value.type() if target.name in ctx.known.maps else None
-    if key is None or known is None:
+    settled = ctx.known_facts.maps[target.name].value.type() if target.name in ctx.known_facts.maps else None
+    if key is None or settled is None:
         return ()
-    warn_of_bend(ctx, operand, known)
-    return (typed.Aggregate(span, target.name, key, kind, convert(operand, known)),)
+    warn_of_bend(ctx, operand, settled)
+    return (typed.Aggregate(span, target.name, key, kind, convert(operand, settled)),)
 
 
 def _weak(op: str, type: Type) -> IntType:

@@ -30,8 +30,8 @@ def with_bodies(program: ast.Program, sites: Sites, check: Callable[[ast.Program
     clauses = []
     for index, clause in enumerate(program.clauses):
         clauses.append(clause)
-        own = sites.get(index)
-        for text in _bodies(clause, own or ()) if clause.bare else ():
+        clause_sites = sites.get(index)
+        for text in _bodies(clause, clause_sites or ()) if clause.bare else ():
             clauses[-1] = _with_body(clause, text)
             # With those before it: what these assign, its predicate may read. None comes after it.
             try:
@@ -45,9 +45,9 @@ def with_bodies(program: ast.Program, sites: Sites, check: Callable[[ast.Program
 def _bodies(clause: ast.Clause, sites: tuple[Site, ...]) -> Iterator[str]:
     """The bodies that come into question, the one that shows most first."""
     reads = [KINDS[point.kind].reads for point in clause.points]
-    result = "retval=retval" if all("return" in each for each in reads) else ""
-    took = "duration=duration" if all("call" in each for each in reads) else ""
-    noted = all("note" in each for each in reads)
+    result = "retval=retval" if all("return" in readable for readable in reads) else ""
+    took = "duration=duration" if all("call" in readable for readable in reads) else ""
+    noted = all("note" in readable for readable in reads)
     least = min((len(site.args) for site in sites), default=0)
     numbered = ", ".join(f"arg{number}=arg{number}" for number in range(least if noted else min(least, _MOST)))
     arguments = f"args=({numbered})" if least else ""
@@ -57,10 +57,10 @@ def _bodies(clause: ast.Clause, sites: tuple[Site, ...]) -> Iterator[str]:
 
 
 def _with_body(clause: ast.Clause, text: str) -> ast.Clause:
-    made = parse(Source(f"BEGIN {{ print(({text})); }}")).clauses[0].body
+    statements = parse(Source(f"BEGIN {{ print(({text})); }}")).clauses[0].body
     span = clause.points[0].span.to(clause.points[-1].span)
 
     def here(node: Any) -> Any:
         return replace(node, span=span)
 
-    return replace(clause, body=tuple(rewrite(statement, here) for statement in made), bare=False)
+    return replace(clause, body=tuple(rewrite(statement, here) for statement in statements), bare=False)

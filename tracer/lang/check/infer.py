@@ -37,7 +37,7 @@ class _Part:
     condition: ast.Expr | None = None
     maps: set[str] = field(default_factory=set)
     reads: set[str] = field(default_factory=set)
-    found: Facts = field(default_factory=Facts)
+    facts: Facts = field(default_factory=Facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +53,25 @@ class Checked:
 def infer(program: ast.Program, units: tuple[Unit, ...], config: typed.Config) -> tuple[Context, list[Checked]]:
     """The last pass, whose facts another pass would not change. Raises `ProgramError` where there is none."""
     parts = [part for unit in units for part in _parts(unit)]
-    known, rounds = Facts(), 0
+    facts, rounds = Facts(), 0
     while True:
-        rounds = _spread(program, parts, config, known, rounds)
+        rounds = _spread(program, parts, config, facts, rounds)
         while True:
-            ctx = _context(program, config, known, final=True)
+            ctx = _context(program, config, facts, final=True)
             checked = [_checked(ctx, unit) for unit in units]
-            found, rounds = ctx.found, rounds + 1
-            if found.identity() == known.identity():
+            facts_now, rounds = ctx.facts, rounds + 1
+            if facts_now.identity() == facts.identity():
                 break
-            _come_to_an_end(program, found, list(found.maps), rounds)
-            known = found
-        unsettled = found.unsettled()
+            _come_to_an_end(program, facts_now, list(facts_now.maps), rounds)
+            facts = facts_now
+        unsettled = facts_now.unsettled()
         # If it has no type because of an error, that has been reported; else it depends only on itself.
         if not unsettled or any(diagnostic.severity == "error" for diagnostic in ctx.diagnostics):
             return ctx, checked
-        known.settled = known.settled | unsettled
+        facts.settled = facts.settled | unsettled
 
 
-def _spread(program: ast.Program, parts: list[_Part], config: typed.Config, known: Facts, rounds: int) -> int:
+def _spread(program: ast.Program, parts: list[_Part], config: typed.Config, known_facts: Facts, rounds: int) -> int:
     """Adds to what is known until no part of the program says more; counts the rounds."""
     users: dict[str, list[_Part]] = {}
     readers: dict[str, list[_Part]] = {}
@@ -82,24 +82,25 @@ def _spread(program: ast.Program, parts: list[_Part], config: typed.Config, know
                 readers.setdefault(name, []).append(part)
     changed = parts
     while changed:
-        again = {id(part): part for part in changed if _look(program, part, config, known)}
+        again = {id(part): part for part in changed if _look(program, part, config, known_facts)}
         grown = []
         for name in dict.fromkeys(name for part in changed for name in part.maps):
-            facts = joined(name, [part.found for part in users[name]])
-            if facts is not None and (name not in known.maps or facts.identity() != known.maps[name].identity()):
-                known.maps[name] = facts
+            facts = joined(name, [part.facts for part in users[name]])
+            before = known_facts.maps.get(name)
+            if facts is not None and (before is None or facts.identity() != before.identity()):
+                known_facts.maps[name] = facts
                 grown.append(name)
         changed = list((again | {id(part): part for name in grown for part in readers.get(name, ())}).values())
         rounds += 1
-        _come_to_an_end(program, known, grown, rounds)
+        _come_to_an_end(program, known_facts, grown, rounds)
     return rounds
 
 
-def _context(program: ast.Program, config: typed.Config, known: Facts, final: bool = False) -> Context:
+def _context(program: ast.Program, config: typed.Config, known_facts: Facts, final: bool = False) -> Context:
     """A pass over the program; the final one knows all types and speaks."""
-    found = Facts(settled=known.settled)
+    facts = Facts(settled=known_facts.settled)
     return Context(
-        program.source, config, known, final, expr, statements, program.types, program.options, found
+        program.source, config, known_facts, final, expr, statements, program.types, program.options, facts
     )
 
 
@@ -110,24 +111,24 @@ def _checked(ctx: Context, unit: Unit) -> Checked:
     return Checked(unit, *unrolled(ctx, predicate, statements(ctx, clause.body)), ctx.slots)
 
 
-def _look(program: ast.Program, part: _Part, config: typed.Config, known: Facts) -> bool:
+def _look(program: ast.Program, part: _Part, config: typed.Config, facts: Facts) -> bool:
     """Finds the facts of a part; returns whether its variables have got other types than it has read."""
-    ctx = _context(program, config, known)
+    ctx = _context(program, config, facts)
     ctx.begin(part.unit)
     if part.condition is not None:
         condition(ctx, part.condition, "the predicate")
     statements(ctx, tuple(part.statements))
-    part.found = ctx.found
-    fresh = part.found.variables
-    known.variables.update(fresh)
+    part.facts = ctx.facts
+    fresh = part.facts.variables
+    facts.variables.update(fresh)
     return any(key in fresh and fresh[key].type() != type for key, type in ctx.first_reads.items())
 
 
-def _come_to_an_end(program: ast.Program, known: Facts, grown: list[str], rounds: int) -> None:
+def _come_to_an_end(program: ast.Program, facts: Facts, grown: list[str], rounds: int) -> None:
     """Raises `ProgramError`, under a map that is still growing, where types never settle."""
-    if rounds <= MOST_ROUNDS * (len(known.maps) + len(known.variables) + 1):
+    if rounds <= MOST_ROUNDS * (len(facts.maps) + len(facts.variables) + 1):
         return
-    spans = (known.maps[name].kind_span for name in grown)
+    spans = (facts.maps[name].kind_span for name in grown)
     span = next((span for span in spans if span is not None), program.clauses[0].span)
     message = "types depend on each other in a circle here, and never settle"
     raise ProgramError(program.source, [Diagnostic(message, span, "cast what is assigned, as in (int64)arg0")])
@@ -163,7 +164,7 @@ def _parts(unit: Unit) -> Iterator[_Part]:
 def _pieces(body: tuple[ast.Stmt, ...]) -> Iterator[ast.Stmt | ast.Expr]:
     """Statements, and of those that only hold others and no variable, their condition and what they hold."""
     for statement in body:
-        if not _holds(statement) or any(isinstance(each, ast.Var) for each in walk(statement)):
+        if not _holds(statement) or any(isinstance(node, ast.Var) for node in walk(statement)):
             yield statement
         elif isinstance(statement, ast.Block):
             yield from _pieces(statement.body)
@@ -179,11 +180,11 @@ def _holds(node: ast.Stmt) -> TypeGuard[ast.Block | ast.If]:
 def _names(node: ast.Expr | ast.Stmt) -> tuple[set[str], set[str]]:
     """The maps and variables that a part of the tree names, and those maps that stand elsewhere than before a `=`."""
     names, reads, target = set(), set(), None
-    for each in walk(node):
-        if isinstance(each, (ast.MapRef, ast.Var)):
-            names.add(each.name)
-            if isinstance(each, ast.MapRef) and each is not target:
-                reads.add(each.name)
-        elif isinstance(each, ast.Assign) and each.op == "=":
-            target = each.target
+    for part in walk(node):
+        if isinstance(part, (ast.MapRef, ast.Var)):
+            names.add(part.name)
+            if isinstance(part, ast.MapRef) and part is not target:
+                reads.add(part.name)
+        elif isinstance(part, ast.Assign) and part.op == "=":
+            target = part.target
     return names, reads

@@ -29,7 +29,7 @@ def narrowed(ctx: Context, type: Type | None, node: ast.TypeName) -> Type | None
         declared = ctx.types.types.get(type.name)
     if isinstance(declared, StructType):
         what = ""
-        if any(isinstance(each, PointerType) for each in _parts(declared)):
+        if any(isinstance(part, PointerType) for part in _parts(declared)):
             what = f"the program declares {declared} with pointers of 8 bytes, and those of a 32-bit program have 4"
         elif _has_gaps(declared):
             what = f"the program lays {declared} out for 64 bits, and 32-bit programs put 8 bytes at multiples of 4"
@@ -50,7 +50,7 @@ def _has_gaps(type: StructType) -> bool:
     """Whether a member stands further back than 32-bit programs put it."""
     end = 0
     for field in type.fields:
-        eight = any(isinstance(each, IntType | FloatType) and each.bits == 64 for each in _parts(field.type))
+        eight = any(isinstance(part, IntType | FloatType) and part.bits == 64 for part in _parts(field.type))
         if eight and field.offset > -(-end // 4) * 4:
             return True
         if isinstance(field.type, StructType) and _has_gaps(field.type):

@@ -8,7 +8,7 @@ from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.builtins.registry import FUNCTIONS
 from tracer.lang.check.assignments import assign, let
 from tracer.lang.check.expressions import calls, maps
-from tracer.lang.check.expressions.operands import condition, decided, integer, known
+from tracer.lang.check.expressions.operands import condition, decided, integer, known_integer
 from tracer.lang.check.unroll import UNROLL_MOST, Unroll
 from tracer.lang.fold import convert
 from tracer.lang.scope.context import Context
@@ -18,14 +18,14 @@ from tracer.lang.types import INT64, IntType, TupleType, Type
 
 def statements(ctx: Context, nodes: tuple[ast.Stmt, ...]) -> tuple[typed.Stmt, ...]:
     """Statements in the scope that is open."""
-    made: list[typed.Stmt] = []
+    checked: list[typed.Stmt] = []
     reached = True
     for node, before in zip(nodes, (None, *nodes), strict=False):
         if reached and before is not None and _leaves(before):
             reached = False
             ctx.warn("this statement is never reached", node.span, "what stands before it leaves the block")
-        made += statement(ctx, node)
-    return tuple(made)
+        checked += statement(ctx, node)
+    return tuple(checked)
 
 
 def _leaves(node: ast.Stmt) -> bool:
@@ -132,7 +132,7 @@ def _in_loop(ctx: Context, word: str, span: Span) -> bool:
 
 
 def _unroll(ctx: Context, node: ast.Unroll) -> tuple[typed.Stmt, ...]:
-    count = known(ctx, node.count, "the count of unroll")
+    count = known_integer(ctx, node.count, "the count of unroll")
     if count is None:
         return ()
     if not 1 <= count <= UNROLL_MOST:
@@ -146,9 +146,9 @@ def _loop_variable(ctx: Context, node: ast.ForRange | ast.ForMap, type: Type) ->
     name, span = node.target.name, node.target.span
     outer = ctx.lookup(name)
     if outer is not None:
-        ctx.error(f"{name} is a variable already, from {ctx.at(outer.span)}", span, "use another name")
+        ctx.error(f"{name} is a variable already, from {ctx.position_of(outer.span)}", span, "use another name")
     variable = ctx.declare(name, node, span)
-    ctx.found.variable(variable.key).add(type, span)
+    ctx.facts.variable(variable.key).add(type, span)
     return variable.slot
 
 
@@ -178,7 +178,7 @@ def _pair(ctx: Context, node: ast.MapRef) -> TupleType | None:
     name, span = node.name, node.span
     if not maps.defined(ctx, node):
         return None
-    facts = ctx.known.maps[name]
+    facts = ctx.known_facts.maps[name]
     if facts.key == ():
         ctx.error(f"{name} has no keys to go over", span, f"{name} is its one value")
         return None

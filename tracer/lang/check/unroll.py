@@ -26,36 +26,36 @@ def unrolled(
 ) -> tuple[typed.Expr | None, tuple[typed.Stmt, ...]]:
     """A clause without `Unroll`; reports it where that makes too many statements."""
     nodes: tuple[Node, ...] = (*body, predicate) if predicate is not None else body
-    if not any(isinstance(each, Unroll) for node in nodes for each in walk(node)):
+    if not any(isinstance(part, Unroll) for node in nodes for part in walk(node)):
         return predicate, body
-    made = [0]
+    count = [0]
 
     def inside(node: Node) -> Node:
         if isinstance(node, typed.BlockExpr):
-            return replace(node, body=tuple(_repeated(ctx, node.body, made)))
+            return replace(node, body=tuple(_repeated(ctx, node.body, count)))
         return node
 
     predicate = None if predicate is None else rewrite(predicate, inside)
-    return predicate, tuple(_repeated(ctx, tuple([rewrite(node, inside) for node in body]), made))
+    return predicate, tuple(_repeated(ctx, tuple([rewrite(node, inside) for node in body]), count))
 
 
-def _repeated(ctx: Context, body: tuple[typed.Stmt, ...], made: list[int]) -> list[typed.Stmt]:
+def _repeated(ctx: Context, body: tuple[typed.Stmt, ...], count: list[int]) -> list[typed.Stmt]:
     result: list[typed.Stmt] = []
     for node in body:
         match node:
             case Unroll():
                 for _ in range(node.count):
-                    result += _repeated(ctx, node.body, made)
-                    made[0] += node.size
-                    if made[0] > UNROLLED_MOST:
+                    result += _repeated(ctx, node.body, count)
+                    count[0] += node.size
+                    if count[0] > UNROLLED_MOST:
                         what = f"unroll makes more than {UNROLLED_MOST} statements"
                         ctx.error(what, node.span, "use for ($i : 0..n) { … }")
                         break
             case typed.If():
-                then = tuple(_repeated(ctx, node.then, made))
-                result.append(replace(node, then=then, otherwise=tuple(_repeated(ctx, node.otherwise, made))))
+                then = tuple(_repeated(ctx, node.then, count))
+                result.append(replace(node, then=then, otherwise=tuple(_repeated(ctx, node.otherwise, count))))
             case typed.While() | typed.ForRange() | typed.ForMap():
-                result.append(replace(node, body=tuple(_repeated(ctx, node.body, made))))
+                result.append(replace(node, body=tuple(_repeated(ctx, node.body, count))))
             case _:
                 result.append(node)
     return result

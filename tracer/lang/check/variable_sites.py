@@ -25,16 +25,16 @@ Asked = dict[tuple[str, str], Span]
 
 def asked_of(clause: ast.Clause) -> Asked:
     """The variables that a clause names."""
-    found: Asked = {}
+    asked: Asked = {}
     of_fields: set[int] = set()
     for root in (clause.predicate, *clause.body):
         for node in walk(root) if root is not None else ():
             if isinstance(node, ast.Field) and isinstance(node.operand, ast.Name) and node.operand.name in _WORDS:
                 of_fields.add(id(node.operand))
-                found.setdefault((node.operand.name, node.name), node.span)
+                asked.setdefault((node.operand.name, node.name), node.span)
             elif isinstance(node, ast.Name) and node.name in _WORDS and id(node) not in of_fields:
-                found.setdefault((node.name, ""), node.span)
-    return found
+                asked.setdefault((node.name, ""), node.span)
+    return asked
 
 
 def split(unit: Unit, outside: Outside, said: list[Diagnostic]) -> Iterator[Unit]:
@@ -47,8 +47,8 @@ def split(unit: Unit, outside: Outside, said: list[Diagnostic]) -> Iterator[Unit
     lost: dict[tuple[str, str], list[FileSite]] = {}
     unreadable: list[FileSite] = []
     for site in unit.places:
-        places = {each: _place(outside, site, *each) for each in asked}
-        missing = [each for each, place in places.items() if place is None]
+        places = {name: _place(outside, site, *name) for name in asked}
+        missing = [name for name, place in places.items() if place is None]
         if missing:
             lost.setdefault(missing[0], []).append(site)
             unreadable.append(site)
@@ -69,13 +69,13 @@ def _place(outside: Outside, site: FileSite, word: str, name: str) -> Hashable:
         return "return"
     if word == "args" and kind_of(site).enters and outside.parameters(site) != INSIDE:
         return "entry"
-    found = outside.variables(site)
-    if isinstance(found, str):
+    in_scope = outside.variables(site)
+    if isinstance(in_scope, str):
         return None
-    own = [each for each in found if not each.hidden and (word == "vars" or each.parameter)]
+    visible = [variable for variable in in_scope if not variable.hidden and (word == "vars" or variable.parameter)]
     if not name:
-        return tuple((each.name, _where(each)) for each in own if not each.reason) or None
-    local = next((each for each in own if each.name == name), None)
+        return tuple((variable.name, _where(variable)) for variable in visible if not variable.reason) or None
+    local = next((variable for variable in visible if variable.name == name), None)
     if local is not None:
         return _where(local) if not local.reason or local.pieces else None
     of_file = outside.variable(site, name) if word == "vars" else ""
@@ -91,15 +91,15 @@ def _only(unit: Unit, sites: list[FileSite], number: int) -> Unit:
     kept = sorted({site.point for site in sites})
     places = {point: place for place, point in enumerate(kept)}
     points = tuple(unit.points[point] for point in kept)
-    own = tuple([site.of_point(places[site.point]) for site in sites])
-    return replace(unit, number=number, points=points, sites=own)
+    unit_sites = tuple([site.of_point(places[site.point]) for site in sites])
+    return replace(unit, number=number, points=points, sites=unit_sites)
 
 
 def _left_out(asked: tuple[str, str], span: Span, sites: list[FileSite], unit: Unit, outside: Outside) -> Diagnostic:
     word, name = asked
-    found = outside.variables(sites[0])
-    known = found if isinstance(found, tuple) else ()
-    local = next((each for each in known if each.name == name and not each.hidden), None)
+    in_scope = outside.variables(sites[0])
+    variables = in_scope if isinstance(in_scope, tuple) else ()
+    local = next((variable for variable in variables if variable.name == name and not variable.hidden), None)
     reason = f": {local.reason}" if local is not None else ": it is not in scope" if name else ""
     what = f"{word}.{name}" if name else word
     where = f"{len(sites)} of {len(unit.places)} places"

@@ -20,7 +20,7 @@ _QUOTED = r'"([^"]*)"'
 
 
 class Meant(NamedTuple):
-    """What a foreign attach point is called, how it is written here, and how many characters it has."""
+    """The name of a foreign attach point, how it is written here, and how many characters it has."""
 
     message: str
     hint: str
@@ -28,11 +28,11 @@ class Meant(NamedTuple):
 
 
 def meant(text: str, start: int) -> Meant | None:
-    """What the attach point at an offset of the text is elsewhere; None for what is known nowhere. The whole line is
-    looked at, since elsewhere an attach point may go on behind a blank.
+    """Translates the attach point of another tool at an offset of the text; None where no tool has it. It reads the
+    whole line, since elsewhere an attach point may go on behind a blank.
     """
-    found = re.compile(r"[^\n{;]*").match(text, start)
-    line = found[0].strip() if found else ""
+    match = re.compile(r"[^\n{;]*").match(text, start)
+    line = match[0].strip() if match else ""
     if len(line) > _LONGEST:
         return None
     for read in (_event_line, _perf_event, _systemtap, _dtrace, _gdb, _named_in_file):
@@ -43,7 +43,7 @@ def meant(text: str, start: int) -> Meant | None:
 
 
 def parts(fields: list[str]) -> Meant | None:
-    """For an attach point in a function that has DTrace's last part, or perf's: `uprobe:libc:malloc:entry`."""
+    """Translates an attach point here whose last part is DTrace's, or perf's: `uprobe:libc:malloc:entry`."""
     if len(fields) == 3 and fields[2] in ("entry", "return"):
         kind = "uprobe" if fields[2] == "entry" else "uretprobe"
         return Meant(f"'{fields[2]}' is DTrace's word", f"write {kind}:{fields[0]}:{fields[1]}")
@@ -54,10 +54,10 @@ def parts(fields: list[str]) -> Meant | None:
 
 def _event_line(line: str) -> Meant | None:
     """`p:libc:sleep`, `r:bash:readline +0($retval):string`, `p:group/event /bin/bash:0x4245c0 %ax`."""
-    found = re.match(r"([pr])[0-9]*(?::(\S*))?(?:\s+(.*))?$", line)
-    if found is None:
+    match = re.match(r"([pr])[0-9]*(?::(\S*))?(?:\s+(.*))?$", line)
+    if match is None:
         return None
-    letter, first, rest = found[1], found[2] or "", (found[3] or "").split()
+    letter, first, rest = match[1], match[2] or "", (match[3] or "").split()
     if letter == "p" and re.match(r"(hz|s|ms|us|ns):[0-9]", first):
         return None  # bpftrace's profile
     if rest and re.match(r"/?[\w./+-]+:\S+", rest[0]) and (":" not in first or rest[0].startswith("/")):
@@ -76,20 +76,20 @@ def _event_line(line: str) -> Meant | None:
     translated = [expression for value in values if (expression := words.fetched(value))]
     body = f"print({translated[0]});" if len(translated) == 1 else f"print(({', '.join(translated)}));"
     return Meant(
-        f"'{found[1]}:' begins a probe of perf-tools and uprobe_events",
+        f"'{match[1]}:' begins a probe of perf-tools and uprobe_events",
         f"write {kind}:{_library(path)}:{name} {{ {body if translated else '…'} }}",
     )
 
 
 def _perf_event(line: str) -> Meant | None:
     """`probe_libc:sleep`, `sdt_libc:setjmp`: events that perf defined; `f%return`."""
-    if found := re.match(r"(probe|sdt)_(\w+):(\w+)", line):
-        kind = "uprobe" if found[1] == "probe" else "usdt"
-        name = re.sub(r"__return$", "", found[3])
-        kind = "uretprobe" if name != found[3] else kind
-        return Meant(f"'{found[1]}_{found[2]}:{found[3]}' is an event of perf", f"write {kind}:{found[2]}:{name}")
-    if found := re.match(r"(\w+)%return\b", line):
-        return Meant("'%return' is perf's word", f"write uretprobe:FILE:{found[1]}")
+    if match := re.match(r"(probe|sdt)_(\w+):(\w+)", line):
+        kind = "uprobe" if match[1] == "probe" else "usdt"
+        name = re.sub(r"__return$", "", match[3])
+        kind = "uretprobe" if name != match[3] else kind
+        return Meant(f"'{match[1]}_{match[2]}:{match[3]}' is an event of perf", f"write {kind}:{match[2]}:{name}")
+    if match := re.match(r"(\w+)%return\b", line):
+        return Meant("'%return' is perf's word", f"write uretprobe:FILE:{match[1]}")
     return None
 
 
@@ -103,27 +103,27 @@ def _systemtap(line: str) -> Meant | None:
         return Meant(told, "write macro name($variable, @map, expression) { … }")
     if text != line and re.match(r"(begin|end)\b", text):
         return Meant(told, f"write {text[:5].strip(' ,').upper()} {{ … }}")
-    if found := re.match(r"timer\.(\w+)\((\d+)\)", text):
-        unit = _TIMES.get(found[1], found[1])
+    if match := re.match(r"timer\.(\w+)\((\d+)\)", text):
+        unit = _TIMES.get(match[1], match[1])
         if unit in ("s", "ms", "us"):
-            return Meant(told, f"write interval:{unit}:{found[2]} {{ … }}")
+            return Meant(told, f"write interval:{unit}:{match[2]} {{ … }}")
         return Meant(told, "interval:s:1 runs a clause at fixed times")
     if re.match(r"timer\.profile\b", text):
         return _left_out("profile")
-    if found := re.match(r"(?:nd_)?syscall\.(\w+)(\.return)?", text):
-        return _system_call("'syscall' is SystemTap's word", found[1], found[2] is not None)
-    if found := re.match(r"(kernel|module)\b[.(]", text):
-        return _of_kernel(found[1])
+    if match := re.match(r"(?:nd_)?syscall\.(\w+)(\.return)?", text):
+        return _system_call("'syscall' is SystemTap's word", match[1], match[2] is not None)
+    if match := re.match(r"(kernel|module)\b[.(]", text):
+        return _of_kernel(match[1])
     if not re.match(r"process\b[.(]", text):
         return Meant(told, "write the attach point alone: uprobe:FILE:FUNCTION { … }") if text != line else None
     files = [name for _, name in re.findall(rf"\b(process|library)\({_QUOTED}\)", text)]
     file = files[-1] if files else "FILE"
-    if found := re.search(rf"\.provider\({_QUOTED}\)\.mark\({_QUOTED}\)", text):
-        return Meant(told, f"write usdt:{file}:{found[1]}:{found[2]} {{ … }}")
-    if found := re.search(rf"\.mark\({_QUOTED}\)", text):
-        return Meant(told, f"write usdt:{file}:{found[1]} {{ … }}")
-    if found := re.search(rf"\.(?:function|statement|plt)\({_QUOTED}\)", text):
-        name, _, source = found[1].partition("@")
+    if match := re.search(rf"\.provider\({_QUOTED}\)\.mark\({_QUOTED}\)", text):
+        return Meant(told, f"write usdt:{file}:{match[1]}:{match[2]} {{ … }}")
+    if match := re.search(rf"\.mark\({_QUOTED}\)", text):
+        return Meant(told, f"write usdt:{file}:{match[1]} {{ … }}")
+    if match := re.search(rf"\.(?:function|statement|plt)\({_QUOTED}\)", text):
+        name, _, source = match[1].partition("@")
         source, _, line_number = source.partition(":")
         if line_number.isdigit():
             return Meant(told, f"write uprobe:{file}:{source}:{line_number} {{ … }}")
@@ -135,19 +135,19 @@ def _systemtap(line: str) -> Meant | None:
 
 def _dtrace(line: str) -> Meant | None:
     """`pid$target:libc:malloc:entry`, `python*:::function-entry`, `profile:::tick-1s`, `tick-1s`, `dtrace:::BEGIN`."""
-    if found := re.match(r"(?:profile:::)?tick-(\d+)([a-z]*)", line):
-        unit = _TIMES.get(found[2], found[2])
+    if match := re.match(r"(?:profile:::)?tick-(\d+)([a-z]*)", line):
+        unit = _TIMES.get(match[2], match[2])
         if unit in ("s", "ms", "us"):
-            return Meant("'tick' is DTrace's word", f"write interval:{unit}:{found[1]} {{ … }}")
+            return Meant("'tick' is DTrace's word", f"write interval:{unit}:{match[1]} {{ … }}")
         return Meant("'tick' is DTrace's word", "interval:s:1 runs a clause at fixed times")
     if re.match(r"(?:profile:::)?profile-\d", line):
         return _left_out("profile")
-    if found := re.match(r"dtrace:::(BEGIN|END|ERROR)", line):
-        return Meant("'dtrace' is DTrace's word", f"write {found[1].replace('ERROR', 'END')} {{ … }}")
-    found = re.match(r"([\w*]+?)(\$target|\$\d+|\d+)?:([^:\s]*):([^:\s]*):([^:\s/]+)", line)
-    if found is None:
+    if match := re.match(r"dtrace:::(BEGIN|END|ERROR)", line):
+        return Meant("'dtrace' is DTrace's word", f"write {match[1].replace('ERROR', 'END')} {{ … }}")
+    match = re.match(r"([\w*]+?)(\$target|\$\d+|\d+)?:([^:\s]*):([^:\s]*):([^:\s/]+)", line)
+    if match is None:
         return None
-    provider, process, module, function, name = found.groups()
+    provider, process, module, function, name = match.groups()
     if provider == "syscall":
         return _system_call("'syscall' is DTrace's word", function, name == "return")
     if provider in _OF_KERNEL:
@@ -181,12 +181,12 @@ def _gdb(line: str) -> Meant | None:
 
 def _named_in_file(line: str) -> Meant | None:
     """`loc.c:9`, `malloc@libc.so.6`, `c:malloc`."""
-    if found := re.match(r"([\w./-]+\.(?:c|cc|cpp|cxx|rs|go|h|hpp|zig|d|f90)):(\d+)\b", line):
-        return Meant("the attach point has no probe type", f"write uprobe:FILE:{found[0]} {{ … }}")
-    if found := re.match(r"([\w*]+)@([\w.*+-]+)$", line):
-        return Meant("the attach point has no probe type", f"write uprobe:{_library(found[2])}:{found[1]} {{ … }}")
-    if found := re.match(r"(c|lib[\w.+-]*|/[^\s:]+):([\w*]+)$", line):
-        return Meant("the attach point has no probe type", f"write uprobe:{_library(found[1])}:{found[2]} {{ … }}")
+    if match := re.match(r"([\w./-]+\.(?:c|cc|cpp|cxx|rs|go|h|hpp|zig|d|f90)):(\d+)\b", line):
+        return Meant("the attach point has no probe type", f"write uprobe:FILE:{match[0]} {{ … }}")
+    if match := re.match(r"([\w*]+)@([\w.*+-]+)$", line):
+        return Meant("the attach point has no probe type", f"write uprobe:{_library(match[2])}:{match[1]} {{ … }}")
+    if match := re.match(r"(c|lib[\w.+-]*|/[^\s:]+):([\w*]+)$", line):
+        return Meant("the attach point has no probe type", f"write uprobe:{_library(match[1])}:{match[2]} {{ … }}")
     return None
 
 

@@ -165,9 +165,9 @@ def named(word: str) -> str | None:
 def variable(word: str) -> str | None:
     """The hint for a `$word` that nothing assigns."""
     word = word.removeprefix("$")
-    if found := re.fullmatch(r"(arg|stack)([0-9]{1,3})", word):
-        number = int(found[2])
-        if found[1] == "stack":
+    if match := re.fullmatch(r"(arg|stack)([0-9]{1,3})", word):
+        number = int(match[2])
+        if match[1] == "stack":
             return f"write {_fetched(f'$stack{number}', '')}"
         return f"arguments are counted from 0: write arg{max(number - 1, 0)}"
     return _VARIABLES.get(word) or register(word)
@@ -175,14 +175,14 @@ def variable(word: str) -> str | None:
 
 def register(word: str) -> str | None:
     """The hint for a register's name without `reg()`."""
-    found = _REGISTER.match(word)
-    return f'write reg("{found[1] or found[2] or found[3]}")' if found else None
+    match = _REGISTER.match(word)
+    return f'write reg("{match[1] or match[2] or match[3]}")' if match else None
 
 
 def fetched(text: str) -> str | None:
     """A fetch argument of uprobe_events (`name=+8(%di):string`) as an expression; None for what is none."""
-    found = _FETCH.match(text.partition("=")[2] or text)
-    return _fetched(found[1], found[2] or "") if found else None
+    match = _FETCH.match(text.partition("=")[2] or text)
+    return _fetched(match[1], match[2] or "") if match else None
 
 
 def _fetched(place: str, type: str) -> str:
@@ -191,17 +191,17 @@ def _fetched(place: str, type: str) -> str:
         if inner is None:
             return f"str({_fetched(place, '')})"
         return f"str({_sum(inner[3], inner[1], inner[2])})"
-    if found := re.fullmatch(r"([+-])u?(\w+)\((.*)\)", place):
-        return f"*({_TYPES.get(type, 'uint64')} *){_in_brackets(_sum(found[3], found[1], found[2]))}"
-    if found := re.fullmatch(r"@(0[xX]\w+|[0-9]+)", place):
-        return f"*({_TYPES.get(type, 'uint64')} *){found[1]}"
-    if found := re.fullmatch(r"\$(arg|stack)([0-9]+)", place):
-        number = int(found[2])
+    if match := re.fullmatch(r"([+-])u?(\w+)\((.*)\)", place):
+        return f"*({_TYPES.get(type, 'uint64')} *){_in_brackets(_sum(match[3], match[1], match[2]))}"
+    if match := re.fullmatch(r"@(0[xX]\w+|[0-9]+)", place):
+        return f"*({_TYPES.get(type, 'uint64')} *){match[1]}"
+    if match := re.fullmatch(r"\$(arg|stack)([0-9]+)", place):
+        number = int(match[2])
         stack = f'reg("sp") + {8 * number}' if number else 'reg("sp")'
-        text = f"arg{number - 1}" if found[1] == "arg" else f"*(uint64 *){_in_brackets(stack)}"
+        text = f"arg{number - 1}" if match[1] == "arg" else f"*(uint64 *){_in_brackets(stack)}"
     elif place.startswith("%"):
-        known = _REGISTER.match(place[1:])
-        text = f'reg("{known[1] or known[2] or known[3] if known else place[1:]}")'
+        match = _REGISTER.match(place[1:])
+        text = f'reg("{match[1] or match[2] or match[3] if match else place[1:]}")'
     else:
         text = {"$stack": 'reg("sp")'}.get(place, place[1:])
     return f"({_TYPES[type]}){text}" if type in _TYPES else text
@@ -216,28 +216,28 @@ def _in_brackets(text: str) -> str:
     return f"({text})" if " " in text else text
 
 
-def hint_at(text: str, at: int) -> str | None:
+def hint_at(text: str, offset: int) -> str | None:
     """The hint for what stands in `text` at an offset, where the parser found something else than it takes."""
-    before = text[max(at - _NEAR, 0) : at].rpartition("\n")[2]
-    rest = text[at : at + _NEAR].partition("\n")[0]
-    if found := re.match(r"\$\$(\w*)", rest):
-        return _WHOLE.get(found[1])
-    if found := re.match(r"%(\w+)", rest):
-        return register(found[1])
-    if rest.startswith("(") and (found := re.search(r"@(\w+)$", before)):
-        return _ON_MAPS.get(found[1])
-    if rest.startswith("(") and (found := re.search(r"[+-]u?[0-9]\w*$", before)):
+    before = text[max(offset - _NEAR, 0) : offset].rpartition("\n")[2]
+    rest = text[offset : offset + _NEAR].partition("\n")[0]
+    if match := re.match(r"\$\$(\w*)", rest):
+        return _WHOLE.get(match[1])
+    if match := re.match(r"%(\w+)", rest):
+        return register(match[1])
+    if rest.startswith("(") and (match := re.search(r"@(\w+)$", before)):
+        return _ON_MAPS.get(match[1])
+    if rest.startswith("(") and (match := re.search(r"[+-]u?[0-9]\w*$", before)):
         whole = _balanced(rest)
-        translated = whole and fetched(found[0] + whole)
+        translated = whole and fetched(match[0] + whole)
         return translated and f"write {translated}"
-    if rest.startswith("(") and (found := re.search(r"\b([sux](?:8|16|32|64))$", before)):
-        return f"write ({_TYPES[found[1]]})value" if found[1] in _TYPES else None
-    if (found := re.search(r"([\w$%@]+)$", before)) and (type := re.match(r":(\w+)", rest)):
+    if rest.startswith("(") and (match := re.search(r"\b([sux](?:8|16|32|64))$", before)):
+        return f"write ({_TYPES[match[1]]})value" if match[1] in _TYPES else None
+    if (match := re.search(r"([\w$%@]+)$", before)) and (type := re.match(r":(\w+)", rest)):
         if type[1] in ("string", "ustring"):
-            return f"write str({found[1]})"
-        return f"write ({_TYPES[type[1]]}){found[1]}" if type[1] in _TYPES else None
-    if before.endswith("@") and (found := re.match(r"(?:0[xX])?[0-9a-fA-F]+", rest)):
-        return f"write *(uint64 *){found[0]}"
+            return f"write str({match[1]})"
+        return f"write ({_TYPES[type[1]]}){match[1]}" if type[1] in _TYPES else None
+    if before.endswith("@") and (match := re.match(r"(?:0[xX])?[0-9a-fA-F]+", rest)):
+        return f"write *(uint64 *){match[0]}"
     if re.search(r"\bx/\w*\s+$", before):
         return 'str(reg("di")) is the string there, *(uint64 *)reg("di") a number'
     return None

@@ -30,47 +30,48 @@ def expanded(program: ast.Program) -> ast.Program:
     """The program without macros and functions; a function that nobody calls is checked in a clause of its own, behind
     the others. Raises `ProgramError`.
     """
-    found: list[Diagnostic] = []
-    macros = _by_name(program.macros, found)
-    functions = _functions(program.functions, macros, found)
-    expander = _Expander(program, macros, functions, found)
+    diagnostics: list[Diagnostic] = []
+    macros = _by_name(program.macros, diagnostics)
+    functions = _functions(program.functions, macros, diagnostics)
+    expander = _Expander(program, macros, functions, diagnostics)
     clauses = []
     for clause in program.clauses:
         predicate = None if clause.predicate is None else expander.expand(clause.predicate, ())
         body = tuple([expander.expand(statement, ()) for statement in clause.body])
         clauses.append(replace(clause, predicate=predicate, body=body))
     clauses += expander.uncalled()
-    if found:
-        raise ProgramError(program.source, found)
+    if diagnostics:
+        raise ProgramError(program.source, diagnostics)
     return replace(program, clauses=tuple(clauses), macros=(), functions=())
 
 
-def _by_name(macros: Sequence[ast.Macro], found: list[Diagnostic]) -> dict[str, list[ast.Macro]]:
+def _by_name(macros: Sequence[ast.Macro], diagnostics: list[Diagnostic]) -> dict[str, list[ast.Macro]]:
     named: dict[str, list[ast.Macro]] = {}
     for macro in macros:
         others = named.setdefault(macro.name, [])
         if any(_kinds(other.params) == _kinds(macro.params) for other in others):
             what = f"the macro {macro.name}() is defined twice with the same kinds of parameters"
-            found.append(Diagnostic(what, macro.head, "give one of them another name"))
+            diagnostics.append(Diagnostic(what, macro.head, "give one of them another name"))
         others.append(macro)
     return named
 
 
 def _functions(
-    functions: Sequence[ast.FunctionDefinition], macros: Mapping[str, object], found: list[Diagnostic]
+    functions: Sequence[ast.FunctionDefinition], macros: Mapping[str, object], diagnostics: list[Diagnostic]
 ) -> dict[str, ast.FunctionDefinition]:
     named: dict[str, ast.FunctionDefinition] = {}
     for function in functions:
         name = function.name
-        known = "macro" if name in macros else "function"
-        if name in named or known != "function":
-            found.append(Diagnostic(f"there is a {known} {name}() already", function.head, "give it another name"))
+        category = "macro" if name in macros else "function"
+        if name in named or category != "function":
+            what = f"there is a {category} {name}() already"
+            diagnostics.append(Diagnostic(what, function.head, "give it another name"))
         named[name] = function
     return named
 
 
 def _kinds(params: Sequence[ast.Expr]) -> list[type[ast.Expr]]:
-    return [type(each) for each in params]
+    return [type(param) for param in params]
 
 
 class _Expander:
@@ -81,26 +82,26 @@ class _Expander:
         program: ast.Program,
         macros: Mapping[str, list[ast.Macro]],
         functions: Mapping[str, ast.FunctionDefinition],
-        found: list[Diagnostic],
+        diagnostics: list[Diagnostic],
     ) -> None:
         self.source = program.source
         self.macros = macros
         self.functions = functions
         self.called: set[str] = set()
-        self.found = found
+        self.diagnostics = diagnostics
         self.numbers = count(1)
         self.nodes = 0
 
     def expand(self, node: Any, within: tuple[str, ...]) -> Any:
         """The tree with each call replaced, inside the calls `within`."""
 
-        def change(each: ast.Expr | ast.Stmt) -> Any:
+        def change(part: ast.Expr | ast.Stmt) -> Any:
             try:
-                return self._changed(each, within)
+                return self._changed(part, within)
             except Fault as fault:
-                if fault.diagnostic not in self.found:
-                    self.found.append(fault.diagnostic)
-                return each
+                if fault.diagnostic not in self.diagnostics:
+                    self.diagnostics.append(fault.diagnostic)
+                return part
 
         return rewrite(node, change)
 
@@ -127,7 +128,7 @@ class _Expander:
         if self.nodes > MOST_NODES:
             what = f"{callee} makes the program too large: it has more than {MOST_NODES} parts"
             hint = f"an argument is repeated wherever {name}() names it: keep it in a variable"
-            raise ProgramError(self.source, [*self.found, Diagnostic(what, node.span, hint)])
+            raise ProgramError(self.source, [*self.diagnostics, Diagnostic(what, node.span, hint)])
         block = valued(node.span, tuple([self.expand(statement, (*within, name)) for statement in body]))
         return replace(block, callee=callee)
 
@@ -157,7 +158,7 @@ class _Expander:
                 try:
                     block = block_of(function, [None] * len(function.params), next(self.numbers))
                 except Fault as fault:
-                    self.found.append(fault.diagnostic)
+                    self.diagnostics.append(fault.diagnostic)
                     continue
                 whole = function.head if not function.body else function.head.to(function.body[-1].span)
                 block = replace(self.expand(block, (name,)), span=whole)
@@ -167,7 +168,7 @@ class _Expander:
 
     def _check_depth(self, node: ast.Expr, name: str, callee: str, within: tuple[str, ...]) -> None:
         if name in within:
-            chain = " → ".join(f"{each}()" for each in (*within[within.index(name) :], name))
+            chain = " → ".join(f"{callee_name}()" for callee_name in (*within[within.index(name) :], name))
             raise Fault(Diagnostic(f"{callee} calls itself: {chain}", node.span, "write a loop"))
         if len(within) >= DEEPEST:
             raise Fault(Diagnostic("calls are nested too deeply", node.span, f"at most {DEEPEST} levels"))
@@ -176,17 +177,17 @@ class _Expander:
         number = next(self.numbers)
         if number > MOST_EXPANSIONS:
             what = f"macros and functions are called more than {MOST_EXPANSIONS} times"
-            raise ProgramError(self.source, [*self.found, Diagnostic(what, node.span)])
+            raise ProgramError(self.source, [*self.diagnostics, Diagnostic(what, node.span)])
         return number
 
     def _chosen(self, node: ast.Expr, name: str, args: tuple[ast.Expr, ...]) -> ast.Macro:
         """The definition whose parameters fit best: a variable or a map before any expression."""
-        known = self.macros[name]
-        fitting = [macro for macro in known if len(macro.params) == len(args)]
+        definitions = self.macros[name]
+        fitting = [macro for macro in definitions if len(macro.params) == len(args)]
         if not fitting:
-            counts = " or ".join(str(each) for each in sorted({len(macro.params) for macro in known}))
+            counts = " or ".join(str(length) for length in sorted({len(macro.params) for macro in definitions}))
             what = f"the macro {name}() takes {counts} argument{'s' if counts != '1' else ''}, not {len(args)}"
-            raise Fault(Diagnostic(what, node.span, f"it is {' or '.join(map(_written, known))}"))
+            raise Fault(Diagnostic(what, node.span, f"it is {' or '.join(map(_written, definitions))}"))
         matching = [macro for macro in fitting if all(map(_fits, macro.params, args))]
         if not matching:
             wrong = next(pair for pair in zip(fitting[0].params, args, strict=True) if not _fits(*pair))
@@ -217,7 +218,7 @@ class _Body:
         self.macro = macro
         self.args = {_word(param): arg for param, arg in zip(macro.params, args, strict=True)}
         self.number = number
-        self.own = {name for statement in macro.body for name in map(_assigned, walk(statement)) if name}
+        self.variables = {name for statement in macro.body for name in map(_assigned, walk(statement)) if name}
 
     def filled(self) -> list[ast.Stmt]:
         """The statements of the macro, with the arguments for the parameters."""
@@ -227,7 +228,7 @@ class _Body:
         match node:
             case ast.Var(name=name) if name in self.args:
                 return replace(self.args[name], span=node.span)
-            case ast.Var(name=name) if name in self.own:
+            case ast.Var(name=name) if name in self.variables:
                 return replace(node, name=f"${self.macro.name}.{name[1:]}.{self.number}")
             case ast.MapRef(name=name):
                 given = self.args.get(name)

@@ -25,7 +25,7 @@ def block_of(
     """The block for one call. `number` tells its variables from those of other calls; an argument of None is empty."""
     body = _Body(function, number)
     lets = [
-        ast.Let(param.span if arg is None else arg.span, body.own(param), type, _converted(type, arg))
+        ast.Let(param.span if arg is None else arg.span, body.renamed(param), type, _converted(type, arg))
         for param, type, arg in zip(function.params, function.types, args, strict=True)
     ]
     block = body.block(tuple(lets))
@@ -43,16 +43,16 @@ class _Body:
     def __init__(self, function: ast.FunctionDefinition, number: int) -> None:
         self.function = function
         self.number = number
-        self.result = self._made("result")
-        self.flag = self._made("returned")
+        self.result = self._hidden("result")
+        self.flag = self._hidden("returned")
         self.flagged = False
         """Whether something tests if the function has returned."""
 
-    def _made(self, name: str) -> ast.Var:
+    def _hidden(self, name: str) -> ast.Var:
         """A variable that no text can name: numbers do not begin with 0."""
         return ast.Var(self.function.head, f"${self.function.name}.{name}.0{self.number}")
 
-    def own(self, variable: ast.Var) -> ast.Var:
+    def renamed(self, variable: ast.Var) -> ast.Var:
         """A variable of the function under its name in this call."""
         return replace(variable, name=f"${self.function.name}.{variable.name[1:]}.{self.number}")
 
@@ -62,8 +62,8 @@ class _Body:
         body = tuple([rewrite(statement, self._changed) for statement in function.body])
         callee = f"the function {function.name}()"
         if is_void(function):
-            made = self._without_returns(body)
-            return ast.BlockExpr(function.head, (*lets, *self._flag(), *_checked(made)), None, callee)
+            statements = self._without_returns(body)
+            return ast.BlockExpr(function.head, (*lets, *self._flag(), *_checked(statements)), None, callee)
         if not _returns(body):
             what = f"{function.name}() can end without a return"
             raise Fault(Diagnostic(what, function.head, f"its result is {function.result.name}: return one at the end"))
@@ -71,16 +71,16 @@ class _Body:
         if isinstance(last, ast.Return) and not any(map(_has_return, before)):
             result = ast.Let(last.span, self.result, function.result, last.value)
             return ast.BlockExpr(function.head, (*lets, *_checked((*before, result))), self.result, callee, acts=True)
-        made = self._without_returns(body)
+        statements = self._without_returns(body)
         result = ast.Let(function.result.span, self.result, function.result, None)
-        made = (result, *self._flag(), *_checked(made))
-        return ast.BlockExpr(function.head, (*lets, *made), self.result, callee, acts=True)
+        statements = (result, *self._flag(), *_checked(statements))
+        return ast.BlockExpr(function.head, (*lets, *statements), self.result, callee, acts=True)
 
     def _changed(self, node: Any) -> Any:
         name, result, void = self.function.name, self.function.result, is_void(self.function)
         match node:
             case ast.Var():
-                return self.own(node)
+                return self.renamed(node)
             case ast.Return(span=span, value=None) if not void:
                 raise Fault(Diagnostic(f"{name}() returns a value", span, f"its result is {result.name}: return one"))
             case ast.Return(span=span, value=value) if void and value is not None:
@@ -94,37 +94,37 @@ class _Body:
         return (ast.Assign(head, self.flag, "=", ast.BoolLit(head, False)),) if self.flagged else ()
 
     def _without_returns(self, body: Sequence[ast.Stmt], loop: bool = False) -> tuple[ast.Stmt, ...]:
-        """The same statements without `return`. `loop`: they stand in a loop, which has to be left."""
-        made: list[ast.Stmt] = []
+        """Writes the statements without `return`. `loop`: they stand in a loop, which has to be left."""
+        result: list[ast.Stmt] = []
         for index, statement in enumerate(body):
             rest = body[index + 1 :]
             match statement:
                 case ast.Return(span=span, value=value):
                     if value is not None:
-                        made.append(ast.Assign(span, self.result, "=", value))
+                        result.append(ast.Assign(span, self.result, "=", value))
                     if loop or self.flagged:
-                        made.append(ast.Assign(span, self.flag, "=", ast.BoolLit(span, True)))
-                    return (*made, ast.Break(span)) if loop else tuple(made)
+                        result.append(ast.Assign(span, self.flag, "=", ast.BoolLit(span, True)))
+                    return (*result, ast.Break(span)) if loop else tuple(result)
                 case _ if not _has_return(statement):
-                    made.append(statement)
+                    result.append(statement)
                     continue
                 case ast.If(then=then, otherwise=otherwise) if not loop and _returns(then):
                     then, otherwise = self._without_returns(then), self._without_returns(_joined(otherwise, rest))
-                    return (*made, replace(statement, then=then, otherwise=otherwise))
+                    return (*result, replace(statement, then=then, otherwise=otherwise))
                 case ast.If(then=then, otherwise=otherwise) if not loop and _returns(otherwise):
                     then, otherwise = self._without_returns(_joined(then, rest)), self._without_returns(otherwise)
-                    return (*made, replace(statement, then=then, otherwise=otherwise))
+                    return (*result, replace(statement, then=then, otherwise=otherwise))
             self.flagged = True
             span = statement.span
-            made.append(self._inside(statement, loop))
+            result.append(self._inside(statement, loop))
             if loop:
                 inner = isinstance(statement, (ast.While, ast.ForRange, ast.ForMap, ast.Unroll))
-                made += [ast.If(span, self.flag, (ast.Break(span),), ())] if inner else []
-                made += self._without_returns(rest, loop)
+                result += [ast.If(span, self.flag, (ast.Break(span),), ())] if inner else []
+                result += self._without_returns(rest, loop)
             elif rest:
-                made.append(ast.If(span, ast.Unary(span, "!", self.flag), self._without_returns(rest), ()))
-            return tuple(made)
-        return tuple(made)
+                result.append(ast.If(span, ast.Unary(span, "!", self.flag), self._without_returns(rest), ()))
+            return tuple(result)
+        return tuple(result)
 
     def _inside(self, statement: ast.Stmt, loop: bool) -> ast.Stmt:
         """A statement that holds a `return`, without it."""
@@ -149,23 +149,23 @@ def _converted(type: ast.TypeName, value: ast.Expr | None) -> ast.Expr | None:
     return ast.Cast(value.span, type, value)
 
 
-def _checked(made: tuple[ast.Stmt, ...]) -> tuple[ast.Stmt, ...]:
+def _checked(statements: tuple[ast.Stmt, ...]) -> tuple[ast.Stmt, ...]:
     """The statements; raises a fault for a `return` that is left, which stands inside an expression."""
-    for each in (each for statement in made for each in walk(statement)):
-        if isinstance(each, ast.Return):
+    for node in (node for statement in statements for node in walk(statement)):
+        if isinstance(node, ast.Return):
             what = "return is not possible inside an expression"
-            raise Fault(Diagnostic(what, each.span, "assign the value, and return it in a statement of its own"))
-    return made
+            raise Fault(Diagnostic(what, node.span, "assign the value, and return it in a statement of its own"))
+    return statements
 
 
 def _joined(side: tuple[ast.Stmt, ...], rest: Sequence[ast.Stmt]) -> tuple[ast.Stmt, ...]:
     """One side of an `if` and what follows the `if`. Variables that begin in the side stay in a block of their own."""
-    names = any(isinstance(each, (ast.Let, ast.Assign)) for each in side)
+    names = any(isinstance(statement, (ast.Let, ast.Assign)) for statement in side)
     return (ast.Block(side[0].span.to(side[-1].span), side), *rest) if names and rest else (*side, *rest)
 
 
 def _has_return(node: ast.Stmt) -> bool:
-    return any(isinstance(each, ast.Return) for each in walk(node))
+    return any(isinstance(part, ast.Return) for part in walk(node))
 
 
 def _returns(body: Sequence[ast.Stmt]) -> bool:

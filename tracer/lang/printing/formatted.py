@@ -45,7 +45,7 @@ def laid_out(source: Source) -> str:
         parse(source)
     except ProgramError as error:
         # What `$1` is in an attach point is known when the program runs.
-        if not all(_PARAM.search(source.text[each.span.start : each.span.end]) for each in error.diagnostics):
+        if not all(_PARAM.search(source.text[fault.span.start : fault.span.end]) for fault in error.diagnostics):
             raise
     return _Layout(source.text).whole()
 
@@ -53,135 +53,135 @@ def laid_out(source: Source) -> str:
 class _Layout:
     def __init__(self, text: str) -> None:
         self.text = text
-        self.at = 0
+        self.position = 0
         self.out: list[str] = []
         self._tagged = False
 
     def whole(self) -> str:
         while True:
             lines = self._skip()
-            if self.at >= len(self.text):
+            if self.position >= len(self.text):
                 return "".join(self.out)
             if self.out:
                 self.out.append("\n" * (lines - 1))
-            if self.text[self.at] == "#":
-                found = _DIRECTIVE.match(self.text, self.at)
-                assert found is not None
-                self.at = found.end()
-                self.out.append(found.group().rstrip() + "\n")
-            elif self.text.startswith(("//", "/*"), self.at):
+            if self.text[self.position] == "#":
+                directive = _DIRECTIVE.match(self.text, self.position)
+                assert directive is not None
+                self.position = directive.end()
+                self.out.append(directive.group().rstrip() + "\n")
+            elif self.text.startswith(("//", "/*"), self.position):
                 self.out.append(_comment(self._take()) + "\n")
-            elif self.text[self.at] == ";":
-                self.at += 1
+            elif self.text[self.position] == ";":
+                self.position += 1
             else:
                 self._part()
 
     def _part(self) -> None:
-        word = _WORD.match(self.text, self.at)
+        word = _WORD.match(self.text, self.position)
         name = word.group() if word is not None else ""
         if name in ("struct", "union", "enum", "typedef", "import", "let"):
             self._as_it_is(name == "typedef")
         elif name == "config":
             self.out.append("config = ")
-            self.at = self.text.index("{", self.at)
+            self.position = self.text.index("{", self.position)
             self.out.append(_block(self._body(), 0) + "\n")
         elif name in ("macro", "fn"):
-            start = self.at
-            self.at = self.text.index("{", start)
-            self.out.append(_line(list(_words(self.text[start : self.at]))) + "\n")
+            start = self.position
+            self.position = self.text.index("{", start)
+            self.out.append(_line(list(_words(self.text[start : self.position]))) + "\n")
             self.out.append(_block(self._body(), 0, closed=False) + "\n")
         else:
             self._clause()
 
     def _as_it_is(self, to_semicolon: bool) -> None:
         """Up to the end of a declaration: a `;`, which a struct without names behind it need not have."""
-        start, depth = self.at, 0
-        while self.at < len(self.text):
+        start, depth = self.position, 0
+        while self.position < len(self.text):
             word = self._take()
             depth += (word.text == "{") - (word.text == "}")
             more = to_semicolon or self._follows(";") or self._follows("__attribute__")
             if depth == 0 and (word.text == ";" or (word.text == "}" and not more)):
                 break
-        self.out.append(self.text[start : self.at].rstrip() + "\n")
+        self.out.append(self.text[start : self.position].rstrip() + "\n")
 
     def _clause(self) -> None:
         points = []
         while True:
             self._comments()
-            start = self.at
+            start = self.position
             try:
-                self.at = attach.scan(self.text, self.at)[1]
+                self.position = attach.scan(self.text, self.position)[1]
             except Fault as fault:
-                self.at = fault.diagnostic.span.end
-            points.append(self.text[start : self.at].strip())
+                self.position = fault.diagnostic.span.end
+            points.append(self.text[start : self.position].strip())
             self._comments()
             if not self._follows(","):
                 break
-            self.at += 1
+            self.position += 1
         self.out.append(",\n".join(points) + "\n")
         self._comments()
         if self._follows("/"):
             predicate: list[_Word] = []
-            self.at += 1
+            self.position += 1
             depth = 0
             while depth or not self._closes():
                 word = self._take()
                 depth += (word.text in "([") - (word.text in ")]")
                 predicate.append(word)
-            self.at += 1
+            self.position += 1
             self.out.append(f"/{_line(predicate)}/\n")
             self._comments()
-        if self.at < len(self.text):  # else it shows its hits
+        if self.position < len(self.text):  # else it shows its hits
             self.out.append(_block(self._body(), 0) + "\n")
 
     def _comments(self) -> None:
         """Comments between the parts of a clause get lines of their own, before what follows."""
         self._skip()
-        while self.text.startswith(("//", "/*"), self.at):
+        while self.text.startswith(("//", "/*"), self.position):
             self.out.append(_comment(self._take()) + "\n")
             self._skip()
 
     def _closes(self) -> bool:
         """Whether the slash that is next ends the predicate: a block follows, or nothing."""
         lines = self._skip()
-        if self.text[self.at : self.at + 1] != "/" or lines < 0:
-            return self.at >= len(self.text)
-        return re.compile(r"/(?:\s|//[^\n]*\n|/\*.*?\*/)*(?:\{|\Z)", re.S).match(self.text, self.at) is not None
+        if self.text[self.position : self.position + 1] != "/" or lines < 0:
+            return self.position >= len(self.text)
+        return re.compile(r"/(?:\s|//[^\n]*\n|/\*.*?\*/)*(?:\{|\Z)", re.S).match(self.text, self.position) is not None
 
     def _body(self) -> list[_Word]:
         """The words of a block, its braces included."""
-        found, depth = [self._take()], 1
-        while depth and self.at < len(self.text):
+        words, depth = [self._take()], 1
+        while depth and self.position < len(self.text):
             word = self._take()
             depth += (word.text == "{") - (word.text == "}")
-            found.append(word)
-        return found
+            words.append(word)
+        return words
 
     def _follows(self, text: str) -> bool:
-        kept = self.at
+        kept = self.position
         self._skip()
-        found = self.text.startswith(text, self.at) and not self.text.startswith(("//", "/*"), self.at)
-        if not found:
-            self.at = kept
-        return found
+        follows = self.text.startswith(text, self.position) and not self.text.startswith(("//", "/*"), self.position)
+        if not follows:
+            self.position = kept
+        return follows
 
     def _skip(self) -> int:
         """Passes over blanks; how many lines that were."""
-        found = re.compile(r"\s*").match(self.text, self.at)
-        assert found is not None
-        self.at = found.end()
-        return found.group().count("\n")
+        match = re.compile(r"\s*").match(self.text, self.position)
+        assert match is not None
+        self.position = match.end()
+        return match.group().count("\n")
 
     def _take(self) -> _Word:
         lines = self._skip()
-        found = _WORD.match(self.text, self.at)
-        if found is None or found.lastgroup is None:
+        match = _WORD.match(self.text, self.position)
+        if match is None or match.lastgroup is None:
             return _Word("end", "", lines)
-        self.at = found.end()
-        if self._tagged and found.lastgroup == "name":
-            self.at = template_end(self.text, self.at) or self.at
-        self._tagged = found.group() in TAGS
-        return _Word(found.lastgroup, self.text[found.start() : self.at], lines)
+        self.position = match.end()
+        if self._tagged and match.lastgroup == "name":
+            self.position = template_end(self.text, self.position) or self.position
+        self._tagged = match.group() in TAGS
+        return _Word(match.lastgroup, self.text[match.start() : self.position], lines)
 
 
 def _words(text: str) -> Iterator[_Word]:
@@ -212,41 +212,41 @@ def _block(words: list[_Word], depth: int, closed: bool = True) -> str:
             else:
                 lines.append(pad + _comment(statement[0]))
             continue
-        last = all(each[0].kind == "comment" for each in parts[index + 1 :])
+        last = all(part[0].kind == "comment" for part in parts[index + 1 :])
         lines.append(pad + _statement(statement, depth + 1, closed or not last))
     return "{\n" + "\n".join(lines) + "\n" + "  " * depth + "}"
 
 
 def _statements(words: list[_Word]) -> Iterator[list[_Word]]:
     """The statements of a block, and the comments between them."""
-    at = 0
-    while at < len(words):
-        if words[at].kind == "comment":
-            yield [words[at]]
-            at += 1
+    index = 0
+    while index < len(words):
+        if words[index].kind == "comment":
+            yield [words[index]]
+            index += 1
             continue
-        start = at
-        at = _end(words, at)
-        if any(word.text != ";" for word in words[start:at]):
-            yield words[start:at]
+        start = index
+        index = _end(words, index)
+        if any(word.text != ";" for word in words[start:index]):
+            yield words[start:index]
 
 
-def _end(words: list[_Word], at: int) -> int:
+def _end(words: list[_Word], index: int) -> int:
     """The end of the statement that begins there."""
-    first, depth = words[at].text, 0
-    while at < len(words):
-        word = words[at]
-        at += 1
+    first, depth = words[index].text, 0
+    while index < len(words):
+        word = words[index]
+        index += 1
         depth += (word.text in ("(", "[", "{")) - (word.text in (")", "]", "}"))
         if depth:
             continue
         if word.text == ";":
-            return at
+            return index
         if word.text == "}" and first in (*_HEADED, "{"):
-            if at < len(words) and words[at].text == "else":
+            if index < len(words) and words[index].text == "else":
                 continue
-            return at
-    return at
+            return index
+    return index
 
 
 def _statement(words: list[_Word], depth: int, closed: bool) -> str:
@@ -261,24 +261,24 @@ def _headed(words: list[_Word], depth: int) -> str:
     """`if`, `else`, loops and bare blocks."""
     pieces: list[str] = []
     head: list[_Word] = []
-    at = 0
-    while at < len(words):
-        word = words[at]
+    index = 0
+    while index < len(words):
+        word = words[index]
         level = 0
         if word.text == "{":
-            start = at
-            while at < len(words):
-                level += (words[at].text == "{") - (words[at].text == "}")
-                at += 1
+            start = index
+            while index < len(words):
+                level += (words[index].text == "{") - (words[index].text == "}")
+                index += 1
                 if not level:
                     break
             if head:
                 pieces.append(_line(_bare(head)))
-            pieces.append(_block(words[start:at], depth))
+            pieces.append(_block(words[start:index], depth))
             head = []
             continue
         head.append(word)
-        at += 1
+        index += 1
     if rest := _line([word for word in head if word.text != ";"]):
         pieces.append(rest)
     return " ".join(pieces)
@@ -303,7 +303,7 @@ def _bare(head: list[_Word]) -> list[_Word]:
 
 def _line(words: list[_Word]) -> str:
     """An expression or a simple statement in one line; comments in it become `/* … */`."""
-    made = ""
+    line = ""
     before: _Word | None = None
     unary = False
     types = _casts(words)
@@ -312,7 +312,7 @@ def _line(words: list[_Word]) -> str:
         if word.kind == "comment":
             text = _comment(word)
             text = f"/* {text[2:].strip()} */" if text.startswith("//") else text
-            made += (" " if made else "") + text
+            line += (" " if line else "") + text
             before, unary = _Word("op", "=", 0), False
             continue
         value_before = before is not None and (
@@ -336,29 +336,29 @@ def _line(words: list[_Word]) -> str:
             gap = " "
         if text == "*" and index + 1 < len(words) and words[index + 1].text in (")", "*") and not is_unary:
             gap = " " if before is not None and before.text != "*" else ""
-        made += gap + text
+        line += gap + text
         before, unary = word, is_unary and text not in (")",)
-    return made
+    return line
 
 
 def _casts(words: list[_Word]) -> set[int]:
     """The closing parenthesis of a type before a value."""
-    found = set()
+    closings = set()
     for index, word in enumerate(words):
         if word.text != "(" or (index and words[index - 1].kind == "name" and words[index - 1].text not in ("return",)):
             continue
-        at = index + 1
+        place = index + 1
         names = 0
-        while at < len(words) and (words[at].kind == "name" and words[at].text[0].isalpha()):
+        while place < len(words) and (words[place].kind == "name" and words[place].text[0].isalpha()):
             names += 1
-            at += 1
-        while at < len(words) and (words[at].text in ("*", "[", "]") or words[at].text.isdigit()):
-            at += 1
-        if not names or at + 1 >= len(words) or words[at].text != ")":
+            place += 1
+        while place < len(words) and (words[place].text in ("*", "[", "]") or words[place].text.isdigit()):
+            place += 1
+        if not names or place + 1 >= len(words) or words[place].text != ")":
             continue
-        behind = words[at + 1]
-        known = re.fullmatch(r"u?int\d+(_t)?|bool|char|short|int|long|struct|union|enum|unsigned|string|size_t|void",
+        behind = words[place + 1]
+        is_type = re.fullmatch(r"u?int\d+(_t)?|bool|char|short|int|long|struct|union|enum|unsigned|string|size_t|void",
                              words[index + 1].text)  # fmt: skip
-        if behind.kind in ("name", "string") or behind.text in ("(", "!", "~") or known:
-            found.add(at)
-    return found
+        if behind.kind in ("name", "string") or behind.text in ("(", "!", "~") or is_type:
+            closings.add(place)
+    return closings

@@ -23,7 +23,7 @@ def _program(program: ast.Program) -> Iterator[str]:
         yield from TREE.body(macro.body, 1)
     for function in program.functions:
         pairs = zip(function.params, function.types, strict=True)
-        params = ", ".join([f"{each.name}: {TREE.text(type)}" for each, type in pairs])
+        params = ", ".join([f"{param.name}: {TREE.text(type)}" for param, type in pairs])
         yield f"fn {function.name}({params}): {TREE.text(function.result)}"
         yield from TREE.body(function.body, 1)
     for index, clause in enumerate(program.clauses):

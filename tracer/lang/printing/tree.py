@@ -84,8 +84,8 @@ class Tree:
         if form is not None:
             fields = [field for field in names(node) if f"{{{field}}}" in form]
             return form.format(**{field: self.text(getattr(node, field)) for field in fields})
-        own = [value for value in map(partial(getattr, node), names(node)) if isinstance(value, _EXPRESSIONS)]
-        name, shown = type(node).__name__.lower(), self.text(tuple(own))
+        expressions = [value for value in map(partial(getattr, node), names(node)) if isinstance(value, _EXPRESSIONS)]
+        name, shown = type(node).__name__.lower(), self.text(tuple(expressions))
         return f"{name}({shown})" if isinstance(node, _EXPRESSIONS) else f"{name} {shown}".rstrip()
 
     def _type(self, node: ast.TypeName) -> str:

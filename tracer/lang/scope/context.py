@@ -84,13 +84,13 @@ class Context:
 
     source: Source
     config: typed.Config
-    known: Facts
+    known_facts: Facts
     final: bool
     expressions: Callable[[Context, ast.Expr], typed.Expr | None]
     bodies: Callable[[Context, tuple[ast.Stmt, ...]], tuple[typed.Stmt, ...]]
     types: Declared = field(default_factory=Declared)
     options: tuple[str, ...] = ()
-    found: Facts = field(default_factory=Facts)
+    facts: Facts = field(default_factory=Facts)
     diagnostics: dict[Diagnostic, None] = field(default_factory=dict)
     formats: list[tuple[str, tuple[Type, ...], typed.Output | None]] = field(default_factory=list)
     shapes: list[Type] = field(default_factory=list)
@@ -135,7 +135,7 @@ class Context:
         return not self.unit.clause.uncalled
 
     def untyped(self, message: str, span: Span, hint: str | None = None) -> None:
-        """The same for a value whose type is known only at a site: without it nothing that follows can be checked."""
+        """Reports a value whose type is known only at a site: without it nothing that follows can be checked."""
         if not self.misplaced(message, span, hint):
             self.lost = True
 
@@ -160,17 +160,17 @@ class Context:
         self.diagnostics[diagnostic] = None
 
     def _of_call(self, diagnostic: Diagnostic) -> Diagnostic:
-        """The same, as the user wrote it: variables by their own names, and where the call is, unless it shows."""
+        """Says a diagnostic in words of the user: variables by their names, and where the call is, unless it shows."""
         callee, call = self.calls[-1]
         message, hint = (
             text and re.sub(_OWN, r"$\1", re.sub(_RESULT, r"the result of \1()", text))
             for text in (diagnostic.message, diagnostic.hint)
         )
         if not call.start <= diagnostic.span.start < call.end:
-            message = f"{message} (in {callee}, called at {self.at(call)})"
+            message = f"{message} (in {callee}, called at {self.position_of(call)})"
         return replace(diagnostic, message=message or "", hint=hint)
 
-    def at(self, span: Span | None) -> str:
+    def position_of(self, span: Span | None) -> str:
         """A place in the text as `line:column`."""
         line, column = self.source.position(span.start if span else 0)
         return f"{line}:{column}"
@@ -267,17 +267,17 @@ class Context:
         slot = self.slots.setdefault(key, len(self.slots))
         variable = Variable(key, slot, name, span)
         self.scopes[-1][name] = variable
-        self.found.variable(key).assigned = True
+        self.facts.variable(key).assigned = True
         return variable
 
     def variable_type(self, variable: Variable) -> Type | None:
         """The type of a variable, as far as the pass before found one, or else this one up to here."""
-        facts = self.known.variables.get(variable.key) or self.found.variables.get(variable.key)
+        facts = self.known_facts.variables.get(variable.key) or self.facts.variables.get(variable.key)
         type = facts.type() if facts else None
         self.first_reads.setdefault(variable.key, type)
         return type
 
     def map_type(self, name: str) -> Type | None:
         """The type of a map's values, as far as the pass before found one."""
-        facts = self.known.maps.get(name)
+        facts = self.known_facts.maps.get(name)
         return facts.type() if facts else None

@@ -1,4 +1,4 @@
-"""What is known about maps and variables while types are inferred.
+"""The facts about maps and variables that are known while types are inferred.
 
 Each pass over the program collects facts from every use and reads the types that the pass before found, until two
 passes agree. So a clause may read a map that a later clause assigns.
@@ -50,8 +50,8 @@ class ValueFacts:
         common = join(self.strong, type)
         if common is None and isinstance(type, PointerType) and isinstance(self.strong, IntType):
             # `@x = @x + 1` is an integer until a pass knows that `@x` is a pointer.
-            self.strong, found = type, self.strong
-            return found
+            self.strong, integer = type, self.strong
+            return integer
         if common is None or (self.fixed and common != self.strong):
             return self.strong
         self.strong = common
@@ -109,7 +109,7 @@ class MapFacts:
 
 @dataclass(slots=True)
 class Facts:
-    """All of one pass. A variable is known by the clause and the statement that declares it.
+    """The facts of one pass. A variable is known by the clause and the statement that declares it.
 
     `settled` are maps and variables that only depend on themselves (`@x = @x + 1`, `@y = max(@y + 1)`): they start as
     integers.
@@ -148,23 +148,23 @@ class Facts:
 
 def joined(name: str, parts: Sequence[Facts]) -> MapFacts | None:
     """The combined facts of a map from separate parts of the program; None if there are none."""
-    found = [part.maps[name] for part in parts if name in part.maps]
-    if not found:
+    found_facts = [part.maps[name] for part in parts if name in part.maps]
+    if not found_facts:
         return None
     whole = MapFacts(name)
-    for each in found:
+    for facts in found_facts:
         if whole.key is None or whole.key_span is None:
-            whole.key, whole.key_span = each.key, each.key_span
-        elif each.key is not None and len(each.key) == len(whole.key):
-            common = [join(one, other) for one, other in zip(whole.key, each.key, strict=True)]
+            whole.key, whole.key_span = facts.key, facts.key_span
+        elif facts.key is not None and len(facts.key) == len(whole.key):
+            common = [join(one, other) for one, other in zip(whole.key, facts.key, strict=True)]
             if None not in common:
                 whole.key = tuple(type for type in common if type is not None)
         if whole.kind is None:
-            whole.kind, whole.kind_span, whole.parameters = each.kind, each.kind_span, each.parameters
-        whole.value.assigned |= each.value.assigned
-        span = each.value.span or NOWHERE
-        if each.value.strong is not None:
-            whole.value.add(each.value.strong, span)
-        if each.value.weak is not None:
-            whole.value.add_weak(each.value.weak, span)
+            whole.kind, whole.kind_span, whole.parameters = facts.kind, facts.kind_span, facts.parameters
+        whole.value.assigned |= facts.value.assigned
+        span = facts.value.span or NOWHERE
+        if facts.value.strong is not None:
+            whole.value.add(facts.value.strong, span)
+        if facts.value.weak is not None:
+            whole.value.add_weak(facts.value.weak, span)
     return whole

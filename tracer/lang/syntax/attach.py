@@ -29,57 +29,58 @@ _PARAM = r"\$([0-9]{1,6})"
 def scan(text: str, start: int, params: Sequence[str] = ()) -> tuple[list[Part], int]:
     """The parts of the attach point at `start`, and the offset after it. Raises `Fault`."""
     parts: list[Part] = []
-    at = part_start = start
+    position = part_start = start
     whole, bare = "", ""
-    while at < len(text):
-        char = text[at]
+    while position < len(text):
+        char = text[position]
         if char == '"':
-            end = at + 1
+            end = position + 1
             while end < len(text) and text[end] not in '"\n':
                 end += 2 if text[end] == "\\" and text[end + 1 : end + 2] in ('"', "\\") else 1
             if end >= len(text) or text[end] != '"':
                 what = "the quotes in the attach point are not closed"
-                raise Fault(Diagnostic(what, Span(at, min(end, len(text))), 'end them with "'))
+                raise Fault(Diagnostic(what, Span(position, min(end, len(text))), 'end them with "'))
             path = len(parts) == 1 and _takes_path(parts[0].text)
-            whole += _meant(text[at + 1 : end]) if path else re.sub(r'\\(["\\])', r"\1", text[at + 1 : end])
+            whole += _meant(text[position + 1 : end]) if path else re.sub(r'\\(["\\])', r"\1", text[position + 1 : end])
             bare = ""
-            at = end + 1
+            position = end + 1
             continue
         if char == ":" and not (len(parts) == 1 and whole == bare == _BUILD_ID and _takes_path(parts[0].text)):
-            parts.append(Part(whole, bare, Span(part_start, at)))
-            whole, bare, part_start = "", "", at + 1
-        elif char == "/" and len(parts) == 2 and _takes_source(parts[0]) and re.match(_SOURCE_PATH, text[at + 1 :]):
-            piece = text[at:].partition(":")[0]
+            parts.append(Part(whole, bare, Span(part_start, position)))
+            whole, bare, part_start = "", "", position + 1
+        elif (char == "/" and len(parts) == 2 and _takes_source(parts[0])
+              and re.match(_SOURCE_PATH, text[position + 1 :])):  # fmt: skip
+            piece = text[position:].partition(":")[0]
             whole += piece
             bare += piece
-            at += len(piece)
+            position += len(piece)
             continue
         elif char in " \t\r\n\f\v,{" or (char == "/" and not (len(parts) == 1 and _takes_path(parts[0].text))):
             break
-        elif char == "$" and (found := re.match(_PARAM, text[at:])):
-            index = int(found[1])
+        elif char == "$" and (param := re.match(_PARAM, text[position:])):
+            index = int(param[1])
             piece = params[index - 1] if 0 < index <= len(params) else ""
             if not parts and not whole:  # `$1 { … }`: the argument may be all of the attach point
                 *before, piece = piece.split(":")
-                parts += [Part(text, text, Span(at, at + found.end())) for text in before]
+                parts += [Part(text, text, Span(position, position + param.end())) for text in before]
             whole += piece
             bare += piece
-            at += found.end()
+            position += param.end()
             continue
         else:
             whole += char
             bare += char
-        at += 1
-    parts.append(Part(whole, bare, Span(part_start, at)))
-    return parts, at
+        position += 1
+    parts.append(Part(whole, bare, Span(part_start, position)))
+    return parts, position
 
 
 def _meant(quoted: str) -> str:
     r"""The path that quotes hold, with `\n`, `\r`, `\t` and bytes (`\xff`) as `in_quotes` of resolve/listing writes.
     Only in paths: the name of a function is compared with one whose bytes that are no text are escaped already.
     """
-    found = _ESCAPE.sub(_byte, quoted.encode("utf-8", "surrogateescape"))
-    return found.decode("utf-8", "surrogateescape")
+    escaped = _ESCAPE.sub(_byte, quoted.encode("utf-8", "surrogateescape"))
+    return escaped.decode("utf-8", "surrogateescape")
 
 
 def _byte(escape: re.Match[bytes]) -> bytes:
@@ -100,8 +101,8 @@ def left_out(text: str, start: int) -> int | None:
     """The offset behind an attach point of the kinds that bpftrace leaves out unless it is asked for tests; None where
     another one stands.
     """
-    found = _OF_TESTS.match(text, start)
-    return None if found is None else found.end()
+    match = _OF_TESTS.match(text, start)
+    return None if match is None else match.end()
 
 
 def read(text: str, start: int, params: Sequence[str] = ()) -> tuple[AttachPoint, int]:
@@ -130,11 +131,11 @@ def read(text: str, start: int, params: Sequence[str] = ()) -> tuple[AttachPoint
 
 def _check_given(text: str, span: Span, params: Sequence[str]) -> None:
     """Raises a fault for a `$1` there for which there is no word."""
-    for found in re.finditer(_PARAM, text[span.start : span.end]):
-        if int(found[1]) > len(params):
-            where = Span(span.start + found.start(), span.start + found.end())
+    for param in re.finditer(_PARAM, text[span.start : span.end]):
+        if int(param[1]) > len(params):
+            where = Span(span.start + param.start(), span.start + param.end())
             hint = "it is a word behind the program on the command line"
-            raise Fault(Diagnostic(f"{found[0]} is not given", where, hint)) from None
+            raise Fault(Diagnostic(f"{param[0]} is not given", where, hint)) from None
 
 
 def build(text: str, parts: list[Part], span: Span) -> AttachPoint:
@@ -160,7 +161,7 @@ def _refuse_foreign(kind: ProbeKind, parts: list[Part], span: Span) -> None:
 
 
 def refusal(word: str) -> tuple[str, str] | None:
-    """Why a kind of probe that bpftrace has is not supported, and what to do; None for any other word."""
+    """The reason why a kind of probe of bpftrace is not supported, and its remedy; None for any other word."""
     from tracer.lang import unsupported
 
     if word not in unsupported.PROBES:
@@ -176,9 +177,9 @@ def _unknown_kind(word: str, parts: list[Part], span: Span) -> Diagnostic:
         return Diagnostic("the attach point has no probe type", span, "it starts with usdt:, uprobe:, BEGIN, …")
     from tracer.lang import suggest
 
-    known = [name for name in SPELLINGS if len(name) > 2]
+    kinds = [name for name in SPELLINGS if len(name) > 2]
     return Diagnostic(
         f"unknown probe type '{word}'",
         parts[0].span,
-        suggest.hint(word, known, f"known are {named()}"),
+        suggest.hint(word, kinds, f"known are {named()}"),
     )

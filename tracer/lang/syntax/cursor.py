@@ -1,4 +1,4 @@
-"""Where a parser is in its text, and what every part of it asks of the next token."""
+"""The cursor knows where a parser is in its text, and answers what every part of it asks of the next token."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ class Cursor(ABC):
         self._depth = 0
         self._predicate = False
 
-    def at(self, *texts: str) -> bool:
+    def next_is(self, *texts: str) -> bool:
         """Whether the next token is one of these operators or keywords."""
         token = self.lexer.peek()
         return token.kind in ("op", "keyword") and token.text in texts
 
     def at_name_of_type(self, token: Token) -> bool:
         """Whether a word is that of a type: the program's own meaning of it comes first."""
-        if token.text in self.named or (token.text in self.called and self.at("(")):
+        if token.text in self.named or (token.text in self.called and self.next_is("(")):
             return False
         return token.text in TYPE_WORDS or token.text in self.typedefs
 
     def accept(self, text: str) -> Token | None:
         """The next token if it is this operator or keyword."""
-        return self.lexer.take() if self.at(text) else None
+        return self.lexer.take() if self.next_is(text) else None
 
     def expect(self, text: str, where: str, hint: str | None = None) -> Token:
         """The next token, which has to be this operator."""
-        if self.at(text):
+        if self.next_is(text):
             return self.lexer.take()
         self.fail(f"expected '{text}' {where}, found {self.lexer.peek().describe()}", self.lexer.peek().span, hint)
 

@@ -1,4 +1,4 @@
-"""What may stand before the clauses: the settings of `config`, declared maps, macros, functions."""
+"""The parsers of what stands before the clauses: the settings of `config`, declared maps, macros, functions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def macro(parser: StatementParser) -> ast.Macro:
     start, name = _named(parser, "macro", "write macro name($variable, @map, expression) { … }")
     params = tuple(_parameters(parser, "macro", _parameter))
     end = parser.lexer.take().span
-    outside, parser.named = parser.named, parser.named | {each.name for each in params}
+    outside, parser.named = parser.named, parser.named | {param.name for param in params}
     try:
         body = parser.body("the parameters of the macro")
     finally:
@@ -51,7 +51,7 @@ def defined_words(text: str) -> Iterator[tuple[str, bool]]:
     has no parameters.
     """
     plain = re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', "", text, flags=re.S)
-    return ((found[1], bool(found[2])) for found in re.finditer(r"\b(?:macro|fn)\s+(\w+)\s*\(\s*(\))?", plain))
+    return ((match[1], bool(match[2])) for match in re.finditer(r"\b(?:macro|fn)\s+(\w+)\s*\(\s*(\))?", plain))
 
 
 def function(parser: StatementParser) -> ast.FunctionDefinition:
@@ -84,15 +84,15 @@ def _parameters(
 ) -> Iterator[_Parameter]:
     """The parameters up to the closing parenthesis."""
     seen: set[str] = set()
-    while not parser.at(")"):
+    while not parser.next_is(")"):
         param = one(parser, parser.lexer.take())
         if param.name in seen:
             parser.fail(f"the {what} has two parameters {param.name}", param.span)
         seen.add(param.name)
         yield param
-        if not parser.accept(",") and not parser.at(")"):
-            found = parser.lexer.peek()
-            parser.fail(f"expected ',' or ')' after {param.name}, found {found.describe()}", found.span)
+        if not parser.accept(",") and not parser.next_is(")"):
+            token = parser.lexer.peek()
+            parser.fail(f"expected ',' or ')' after {param.name}, found {token.describe()}", token.span)
 
 
 def _variable(parser: StatementParser, token: Token, hint: str) -> ast.Var:
@@ -118,7 +118,7 @@ def config(parser: StatementParser) -> list[ast.Setting]:
     parser.expect("=", "after config")
     parser.expect("{", "after 'config ='")
     settings: list[ast.Setting] = []
-    while not parser.at("}"):
+    while not parser.next_is("}"):
         name = parser.lexer.take()
         if name.kind not in ("name", "keyword"):
             parser.fail(f"expected the name of a setting, found {name.describe()}", name.span)
@@ -130,8 +130,8 @@ def config(parser: StatementParser) -> list[ast.Setting]:
         if value.kind == "int":
             text = str(value.value)
         settings.append(ast.Setting(name.text, text, name.span.to(value.span), value.span))
-        if not parser.accept(";") and not parser.at("}"):
-            found = parser.lexer.peek()
-            parser.fail(f"expected ';' after the setting, found {found.describe()}", found.span)
+        if not parser.accept(";") and not parser.next_is("}"):
+            token = parser.lexer.peek()
+            parser.fail(f"expected ';' after the setting, found {token.describe()}", token.span)
     parser.lexer.take()
     return settings

@@ -187,15 +187,15 @@ class ExpressionParser(Cursor):
             return ast.Param(span, token.value, text)
         if token.kind == "paramcount":
             return ast.IntLit(span, len(self.params))
-        typeof = token.text == "typeof" and self.at("(")
+        typeof = token.text == "typeof" and self.next_is("(")
         if typeof or token.text in TAGS or self.at_name_of_type(token):
             self.lexer.seek(span.start)
             type = self.type_name()
             return ast.TypeExpr(type.span, type)
-        if token.kind == "name" or (token.text == "config" and (self.at("(") or self.at("."))):
-            if self.at("("):
+        if token.kind == "name" or (token.text == "config" and (self.next_is("(") or self.next_is("."))):
+            if self.next_is("("):
                 return self._call(token)
-            if self.at("*") and (pointer := self.pointer_type(span.start)) is not None:
+            if self.next_is("*") and (pointer := self.pointer_type(span.start)) is not None:
                 return ast.TypeExpr(pointer.span, pointer)
             return self.defined(token) if token.text in self.defines else ast.Name(span, token.text)
         if token.text in ("true", "false") and token.kind == "keyword":
@@ -234,10 +234,10 @@ class ExpressionParser(Cursor):
         self.fail(f"expected an expression, found {token.describe()}", token.span)
 
     def _map(self, token: Token) -> ast.Expr:
-        if not self.at("["):
+        if not self.next_is("["):
             return ast.MapRef(token.span, token.text, (), token.span)
         opening = self.lexer.take()
-        if self.at("]"):
+        if self.next_is("]"):
             self.fail(
                 "the map's key is empty",
                 opening.span.to(self.lexer.take().span),
@@ -249,7 +249,7 @@ class ExpressionParser(Cursor):
 
     def _call(self, name: Token) -> ast.Expr:
         self.lexer.take()
-        args = () if self.at(")") else self._list(")", f"after the arguments of {name.text}()", name.text)
+        args = () if self.next_is(")") else self._list(")", f"after the arguments of {name.text}()", name.text)
         closing = self.lexer.take()
         return self._deeper(ast.Call(name.span.to(closing.span), name.text, args, name.span))
 
@@ -257,21 +257,21 @@ class ExpressionParser(Cursor):
         """Expressions with commas between them; `closing` stays the next token."""
         items, depth = [self.enclosed()], self._depth
         while self.accept(","):
-            if self.at(closing):
+            if self.next_is(closing):
                 break
             items.append(self.enclosed())
             depth = max(depth, self._depth)
-        if not self.at(closing):
-            found = self.lexer.peek()
+        if not self.next_is(closing):
+            token = self.lexer.peek()
             self.fail(
-                f"expected ',' or '{closing}' {where}, found {found.describe()}", found.span,
+                f"expected ',' or '{closing}' {where}, found {token.describe()}", token.span,
                 self._slip(word),
             )  # fmt: skip
         self._depth = depth
         return tuple(items)
 
     def _comparison_hint(self) -> str | None:
-        return "== compares; an assignment is a statement of its own" if self.at("=") else None
+        return "== compares; an assignment is a statement of its own" if self.next_is("=") else None
 
     def _slip(self, word: str) -> str | None:
         """The hint for what is written behind a word that means something elsewhere."""
@@ -284,23 +284,23 @@ class ExpressionParser(Cursor):
         if cast_to is not None:
             operand = self._operand()
             return self._deeper(ast.Cast(opening.span.to(operand.span), cast_to, operand))
-        if self.at(")"):
+        if self.next_is(")"):
             span = opening.span.to(self.lexer.take().span)
             self.fail("an empty tuple holds nothing", span, "a tuple has at least one value: (1,)")
         name = self.lexer.peek()
         if name.kind == "name" and self._names_field():
             return self._record(opening)
         first, depth = self.enclosed(), self._depth
-        if not self.at(","):
-            if not self.at(")"):
-                found = self.lexer.peek()
+        if not self.next_is(","):
+            if not self.next_is(")"):
+                token = self.lexer.peek()
                 hint = self._slip(first.name if isinstance(first, ast.Name) else "")
-                self.fail(f"expected ')' to close '(', found {found.describe()}", found.span, hint)
+                self.fail(f"expected ')' to close '(', found {token.describe()}", token.span, hint)
             closing = self.lexer.take()
             return replace(first, span=opening.span.to(closing.span))
         items = [first]
         while self.accept(","):
-            if self.at(")"):
+            if self.next_is(")"):
                 break
             items.append(self.enclosed())
             depth = max(depth, self._depth)
@@ -310,7 +310,7 @@ class ExpressionParser(Cursor):
 
     def _cast_type(self) -> ast.TypeName | None:
         """The type of a cast, with its closing bracket taken; None, and nothing taken, where it is no cast."""
-        if self.lexer.peek().kind != "name" and not self.at(*TAGS):
+        if self.lexer.peek().kind != "name" and not self.next_is(*TAGS):
             return None
         from tracer.lang.syntax.type_names import cast_type
 
@@ -330,7 +330,7 @@ class ExpressionParser(Cursor):
 
     def _names_field(self) -> bool:
         name = self.lexer.take()
-        named = self.at("=")
+        named = self.next_is("=")
         self.lexer.seek(name.span.start)
         return named
 
@@ -338,7 +338,7 @@ class ExpressionParser(Cursor):
         names: list[str] = []
         items: list[ast.Expr] = []
         depth = 0
-        while not self.at(")"):
+        while not self.next_is(")"):
             name = self.lexer.take()
             if name.kind != "name":
                 self.fail(f"expected the name of a field, found {name.describe()}", name.span, "write (a=1, b=2)")

@@ -40,8 +40,8 @@ class Imports:
         if library == "" or (library.startswith("/") and library[1:] in STANDARD):
             if not name.startswith("stdlib"):
                 raise _missing(name, span)
-            if own := STANDARD[library[1:]]:
-                yield from self._added(name, own)
+            if text := STANDARD[library[1:]]:
+                yield from self._added(name, text)
             return
         for path in _files(name, importer, span):
             if _identity(path) not in self._seen:
@@ -63,20 +63,20 @@ def _files(name: str, importer: str, span: Span) -> list[Path]:
     try:
         for place in (beside / name, Path(name)):
             await_server(str(place))
-        found = next((place for place in (beside / name, Path(name)) if name and place.exists()), None)
-        if found is not None and found.is_dir():
-            return sorted(path for path in found.iterdir() if path.suffix == SUFFIX)
+        path = next((place for place in (beside / name, Path(name)) if name and place.exists()), None)
+        if path is not None and path.is_dir():
+            return sorted(file for file in path.iterdir() if file.suffix == SUFFIX)
     except OSError as error:
         raise Fault(Diagnostic(f"cannot import '{name}': {error.strerror}", span)) from None
-    if found is None:
+    if path is None:
         raise _missing(name, span)
-    if found.name.endswith(".c"):
+    if path.name.endswith(".c"):
         what = f"'{name}' is C, and a program cannot call functions of C"
         raise Fault(Diagnostic(what, span, 'write them as macros; #include "…" reads the types of a header'))
-    if found.suffix != SUFFIX:
-        hint = '#include "…" reads a header' if found.suffix == ".h" else None
+    if path.suffix != SUFFIX:
+        hint = '#include "…" reads a header' if path.suffix == ".h" else None
         raise Fault(Diagnostic(f"'{name}' is not a program: its name does not end in {SUFFIX}", span, hint))
-    return [found]
+    return [path]
 
 
 def _missing(name: str, span: Span) -> Fault:

@@ -42,8 +42,8 @@ MAX_UINT64 = (1 << 64) - 1
 
 
 def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
-    found = pattern.match(text, start)
-    return start if found is None else found.end()
+    match = pattern.match(text, start)
+    return start if match is None else match.end()
 
 
 class Token(NamedTuple):
@@ -173,39 +173,39 @@ class Lexer:
         return self._token("param", digits.end(), int(digits.group()))
 
     def _string(self, start: int) -> Token:
-        text, at, parts = self.text, start + 1, bytearray()
+        text, offset, parts = self.text, start + 1, bytearray()
         fault: Diagnostic | None = None
-        while at < len(text) and text[at] not in '"\n':
-            value, end = _escape(text, at + 1) if text[at] == "\\" else (_encode(text[at]), at + 1)
+        while offset < len(text) and text[offset] not in '"\n':
+            value, end = _escape(text, offset + 1) if text[offset] == "\\" else (_encode(text[offset]), offset + 1)
             if value is None:
                 fault = fault or Diagnostic(
-                    f"'{text[at:end]}' is not an escape sequence",
-                    Span(at, end),
+                    f"'{text[offset:end]}' is not an escape sequence",
+                    Span(offset, end),
                     r"known are \n \t \r \" \\ \xNN and \NNN (octal, to \377); write \\ for a backslash",
                 )
             else:
                 parts += value
-            at = end
-        if at >= len(text) or text[at] == "\n":
-            self.position = at
-            raise Fault(Diagnostic("the string is not closed", Span(start, at), 'end it with "; \\n is a newline'))
-        self.position = at + 1
+            offset = end
+        if offset >= len(text) or text[offset] == "\n":
+            self.position = offset
+            raise Fault(Diagnostic("the string is not closed", Span(start, offset), 'end it with "; \\n is a newline'))
+        self.position = offset + 1
         if fault:
             raise Fault(fault)
-        return Token("string", text[start : at + 1], Span(start, at + 1), bytes(parts))
+        return Token("string", text[start : offset + 1], Span(start, offset + 1), bytes(parts))
 
     def _character(self, start: int) -> Token:
         """A character constant: one byte's number."""
-        text, at = self.text, start + 1
+        text, offset = self.text, start + 1
         value: bytes | None
-        if text.startswith("\\'", at):
-            value, end = b"'", at + 2
-        elif text.startswith("\\", at):
-            value, end = _escape(text, at + 1)
+        if text.startswith("\\'", offset):
+            value, end = b"'", offset + 2
+        elif text.startswith("\\", offset):
+            value, end = _escape(text, offset + 1)
         else:
-            value, end = _encode(text[at : at + 1].strip("'\n")), at + 1
+            value, end = _encode(text[offset : offset + 1].strip("'\n")), offset + 1
         if value is None or len(value) != 1 or not text.startswith("'", end):
-            closing = re.compile(r"(\\.|[^'\\\n])*'").match(text, at)
+            closing = re.compile(r"(\\.|[^'\\\n])*'").match(text, offset)
             self.position = closing.end() if closing else end
             what = "a character in single quotes is one byte, or an escape sequence"
             raise Fault(Diagnostic(what, Span(start, self.position), 'texts stand in double quotes: "text"'))
@@ -221,15 +221,15 @@ def _encode(char: str) -> bytes:
         return b"?"
 
 
-def _escape(text: str, at: int) -> tuple[bytes | None, int]:
+def _escape(text: str, offset: int) -> tuple[bytes | None, int]:
     """The bytes an escape stands for (None: unknown) and where the text goes on; `at` is after the backslash."""
-    if found := re.compile(_OCTAL_ESCAPE).match(text, at):
-        value = int(found.group(), 8)
-        return bytes([value]) if value < 256 else None, found.end()
-    if text.startswith("x", at):
-        found = re.compile(_HEX_ESCAPE).match(text, at + 1)
-        return (bytes([int(found.group(), 16)]), found.end()) if found else (None, at + 1)
-    return _SIMPLE_ESCAPES.get(text[at : at + 1]), min(at + 1, len(text))
+    if match := re.compile(_OCTAL_ESCAPE).match(text, offset):
+        value = int(match.group(), 8)
+        return bytes([value]) if value < 256 else None, match.end()
+    if text.startswith("x", offset):
+        match = re.compile(_HEX_ESCAPE).match(text, offset + 1)
+        return (bytes([int(match.group(), 16)]), match.end()) if match else (None, offset + 1)
+    return _SIMPLE_ESCAPES.get(text[offset : offset + 1]), min(offset + 1, len(text))
 
 
 def number(text: str, span: Span) -> int:
@@ -237,12 +237,12 @@ def number(text: str, span: Span) -> int:
 
     Raises `Fault`.
     """
-    if found := re.fullmatch(_HEX, text):
-        value = int(found["digits"].replace("_", "")[:40], 16)
-    elif found := re.fullmatch(_DECIMAL, text):
-        digits = found["digits"].replace("_", "")[:80]
-        exponent = int(found["exponent"][1:]) if found["exponent"] else 0
-        if digits.startswith("0") and len(digits) > 1 and not (exponent or found["duration"]):
+    if match := re.fullmatch(_HEX, text):
+        value = int(match["digits"].replace("_", "")[:40], 16)
+    elif match := re.fullmatch(_DECIMAL, text):
+        digits = match["digits"].replace("_", "")[:80]
+        exponent = int(match["exponent"][1:]) if match["exponent"] else 0
+        if digits.startswith("0") and len(digits) > 1 and not (exponent or match["duration"]):
             if set(digits) & set("89"):
                 raise Fault(
                     Diagnostic(
@@ -251,7 +251,7 @@ def number(text: str, span: Span) -> int:
                 )
             value = int(digits, 8)
         else:
-            value = int(digits) * 10 ** min(exponent, 25) * DURATIONS_NS.get(found["duration"] or "", 1)
+            value = int(digits) * 10 ** min(exponent, 25) * DURATIONS_NS.get(match["duration"] or "", 1)
     else:
         raise Fault(
             Diagnostic(

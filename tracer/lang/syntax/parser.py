@@ -41,17 +41,17 @@ def parse(source: Source, params: Sequence[str] = ()) -> ast.Program:
 
 def _parser(source: Source, params: Sequence[str], start: int = 0) -> Parser:
     """The parser of what the preprocessor leaves of a text from `start` on."""
-    own = source.text[start:]
-    if not source.included and not ("#" in own and re.search(r"^[ \t]*#[^!]", own, re.M)):
+    text = source.text[start:]
+    if not source.included and not ("#" in text and re.search(r"^[ \t]*#[^!]", text, re.M)):
         return Parser(source, params)
     from tracer.lang.syntax.c.directives import preprocess
 
     try:
-        done = preprocess(own, source.included, source.include_paths)
+        done = preprocess(text, source.included, source.include_paths)
     except Fault as fault:
-        found = fault.diagnostic
+        diagnostic = fault.diagnostic
         left_out = _probes_left_out(source, params, start)
-        raise ProgramError(source, left_out or [replace(found, span=found.span.moved(start))]) from None
+        raise ProgramError(source, left_out or [replace(diagnostic, span=diagnostic.span.moved(start))]) from None
     parser = Parser(replace(source, text=source.text[:start] + done.text), params)
     parser.defines = done.macros
     if done.headers:
@@ -67,7 +67,7 @@ def _probes_left_out(source: Source, params: Sequence[str], start: int) -> list[
     from tracer.lang import unsupported
 
     remedies = {remedy for _, remedy in unsupported.PROBES.values()}
-    return [each for each in parser.diagnostics if each.hint in remedies]
+    return [diagnostic for diagnostic in parser.diagnostics if diagnostic.hint in remedies]
 
 
 class Parser(StatementParser):
@@ -139,8 +139,8 @@ class Parser(StatementParser):
         start = self.lexer.here()
         text = self.source.text
         try:
-            found = _WORD.match(text, start)
-            word = found.group() if found and text[found.end() : found.end() + 1] != ":" else ""
+            match = _WORD.match(text, start)
+            word = match.group() if match and text[match.end() : match.end() + 1] != ":" else ""
             if word == "config":
                 if self.imported:
                     what = "a file that is imported has no config"
@@ -199,82 +199,82 @@ class Parser(StatementParser):
         start = self.lexer.here()
         points: list[ast.AttachPoint] = []
         faulty = False
-        at = start
+        position = start
         while True:
             try:
-                if (behind := attach.left_out(self.source.text, at)) is not None:
-                    at = behind
+                if (behind := attach.left_out(self.source.text, position)) is not None:
+                    position = behind
                 else:
-                    point, at = attach.read(self.source.text, at, self.params)
+                    point, position = attach.read(self.source.text, position, self.params)
                     points.append(point)
             except Fault as fault:
-                self._no_attach_point(start, at)
+                self._no_attach_point(start, position)
                 faulty = True
-                at = max(self._after_attach_point(at), fault.diagnostic.span.end)
-                self.record(self._with_quotes(fault.diagnostic, at))
-            self.lexer.seek(at)
-            at = self.lexer.here()
-            if not self.source.text.startswith(",", at):
+                position = max(self._after_attach_point(position), fault.diagnostic.span.end)
+                self.record(self._with_quotes(fault.diagnostic, position))
+            self.lexer.seek(position)
+            position = self.lexer.here()
+            if not self.source.text.startswith(",", position):
                 break
-            self.lexer.seek(at + 1)
-            at = self.lexer.here()
-            if self.source.text.startswith(("{", "/"), at):
+            self.lexer.seek(position + 1)
+            position = self.lexer.here()
+            if self.source.text.startswith(("{", "/"), position):
                 break
-        if faulty and not self.source.text.startswith(("{", "/"), at):
-            self._seek_brace(at)
+        if faulty and not self.source.text.startswith(("{", "/"), position):
+            self._seek_brace(position)
             if self.lexer.peek().kind == "end":  # what is wrong with the attach point took the rest of the text
-                return ast.Clause(tuple(points), None, (), Span(start, at))
+                return ast.Clause(tuple(points), None, (), Span(start, position))
         predicate = self._optional_predicate()
-        if not self.at("{"):
-            found = self.lexer.peek()
+        if not self.next_is("{"):
+            token = self.lexer.peek()
             # `PROBE // { … }` is a comment, and was meant to be more than that.
-            nothing = found.kind == "end" and points and "{" not in self.source.text[points[-1].span.end :]
+            nothing = token.kind == "end" and points and "{" not in self.source.text[points[-1].span.end :]
             if nothing and all("probe" in KINDS[point.kind].reads for point in points):
-                return ast.Clause(tuple(points), predicate, (), Span(start, found.span.end), bare=True)
+                return ast.Clause(tuple(points), predicate, (), Span(start, token.span.end), bare=True)
             self.fail(
-                f"expected '{{' after the attach point, found {found.describe()}", found.span, self._clause_hint(found)
+                f"expected '{{' after the attach point, found {token.describe()}", token.span, self._clause_hint(token)
             )
         body, end = self.block()
         return ast.Clause(tuple(points), predicate, body, Span(start, end.end)) if points or faulty else None
 
-    def _no_attach_point(self, start: int, at: int) -> None:
+    def _no_attach_point(self, start: int, position: int) -> None:
         """Raises where the clause does not even begin like one."""
         text = self.source.text
-        if at == start and text[at : at + 1] in ("{", "}", "/", ";", ",", ")", "]"):
+        if position == start and text[position : position + 1] in ("{", "}", "/", ";", ",", ")", "]"):
             self.fail(
-                f"expected an attach point, found '{text[at]}'",
-                Span(at, at + 1),
+                f"expected an attach point, found '{text[position]}'",
+                Span(position, position + 1),
                 "a clause starts with a probe: usdt:FILE:PROVIDER:NAME, uprobe:FILE:FUNCTION, interval:s:1, BEGIN, END",
             )
 
     def _with_quotes(self, diagnostic: Diagnostic, end: int) -> Diagnostic:
-        """The same fault, with the likeliest reason where an attach point was cut at a blank."""
+        """Adds to a fault the likeliest reason where an attach point was cut at a blank."""
         rest = self.source.text[end:].lstrip(" \t")
         if "incomplete" not in diagnostic.message or rest.startswith(("{", "/", ",", "\n")) or not rest:
             return diagnostic
         return replace(diagnostic, hint='a file with blanks in its path needs quotes: uprobe:"/my app":FUNCTION')
 
-    def _after_attach_point(self, at: int) -> int:
+    def _after_attach_point(self, position: int) -> int:
         try:
-            return attach.scan(self.source.text, at, self.params)[1]
+            return attach.scan(self.source.text, position, self.params)[1]
         except Fault as fault:
             return fault.diagnostic.span.end
 
-    def _clause_hint(self, found: Token) -> str | None:
-        if found.kind == "end":
+    def _clause_hint(self, token: Token) -> str | None:
+        if token.kind == "end":
             return "a clause is PROBE { STATEMENTS }"
         return "statements stand in braces; a path or name with blanks or commas needs quotes"
 
     def _optional_predicate(self) -> ast.Expr | None:
-        if not self.at("/"):
+        if not self.next_is("/"):
             return None
         opening = self.lexer.take()
         try:
             predicate = self.predicate()
-            if not self.at("/"):
-                found = self.lexer.peek()
+            if not self.next_is("/"):
+                token = self.lexer.peek()
                 self.fail(
-                    f"expected '/' after the predicate, found {found.describe()}", found.span, self._comparison_hint()
+                    f"expected '/' after the predicate, found {token.describe()}", token.span, self._comparison_hint()
                 )
             self.lexer.take()
             return predicate

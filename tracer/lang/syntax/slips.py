@@ -53,32 +53,32 @@ CHARACTERS = {
 _OPERAND = ("int", "string", "var", "map", "param")
 
 
-def hint_at(text: str, at: int) -> str | None:
+def hint_at(text: str, offset: int) -> str | None:
     """The hint for what stands in `text` at an offset, or around it where it is an operator."""
-    if (foreign := words.hint_at(text, at)) is not None:
+    if (foreign := words.hint_at(text, offset)) is not None:
         return foreign
-    if found := re.compile(r"[a-z]+").match(text, at):
-        return WORDS.get(found.group())
+    if match := re.compile(r"[a-z]+").match(text, offset):
+        return WORDS.get(match.group())
     for written, hint in OPERATORS.items():
-        for start in range(max(at - len(written) + 1, 0), at + 1):
+        for start in range(max(offset - len(written) + 1, 0), offset + 1):
             if text.startswith(written, start):
                 return hint
     return None
 
 
-def hint_after(statement: ast.Stmt, found: str) -> str | None:
+def hint_after(statement: ast.Stmt, kind: str) -> str | None:
     """The hint for a statement that does not end where it could; `found` is the kind of the token there."""
     expr = statement.expr if isinstance(statement, ast.ExprStmt) else None
     if isinstance(expr, ast.Call):
         return WORDS.get(expr.name)
-    if isinstance(expr, ast.MapRef) and expr.name == "@" and found == "name":
+    if isinstance(expr, ast.MapRef) and expr.name == "@" and kind == "name":
         return "the name of a map follows its @ at once"
-    if isinstance(expr, ast.TypeExpr) and found in ("name", "var"):
+    if isinstance(expr, ast.TypeExpr) and kind in ("name", "var"):
         return "write let $x: int32 = 1; or $x = 1;"
     if isinstance(expr, ast.Name):
         if expr.name in WORDS:
             return WORDS[expr.name]
-        if found in _OPERAND:
+        if kind in _OPERAND:
             return f"a function takes its arguments in parentheses: {expr.name}(…);"
     return None
 

@@ -49,7 +49,7 @@ class StatementParser(ExpressionParser):
                 raise TooManyFaults  # what follows is the same fault again
             while True:
                 try:
-                    if self.at("}"):
+                    if self.next_is("}"):
                         return tuple(statements), self.lexer.take().span
                     if self.lexer.peek().kind == "end":
                         break
@@ -76,10 +76,10 @@ class StatementParser(ExpressionParser):
         return self._deeper(valued(opening.span.to(end), body))
 
     def if_expression(self) -> ast.Expr:
-        made = self._if()
-        value = _value_of(made)
+        whole = self._if()
+        value = _value_of(whole)
         if value is None:
-            self.fail("this if has no value on both sides", made.span, "write if (c) { a } else { b }, without a ;")
+            self.fail("this if has no value on both sides", whole.span, "write if (c) { a } else { b }, without a ;")
         return self._deeper(value)
 
     def _skip_statement(self) -> None:
@@ -106,15 +106,15 @@ class StatementParser(ExpressionParser):
     def at_quietly(self, text: str) -> bool:
         """`at`, where a fault in the next token does not matter."""
         try:
-            return self.at(text)
+            return self.next_is(text)
         except Fault:
             return False
 
     def body(self, what: str) -> tuple[ast.Stmt, ...]:
         """The block behind `what`."""
-        if not self.at("{"):
-            found = self.lexer.peek()
-            self.fail(f"expected '{{' after {what}, found {found.describe()}", found.span, "a body always needs braces")
+        if not self.next_is("{"):
+            token = self.lexer.peek()
+            self.fail(f"expected '{{' after {what}, found {token.describe()}", token.span, "a body always needs braces")
         return self.block()[0]
 
     def _statement(self) -> ast.Stmt | None:
@@ -130,19 +130,19 @@ class StatementParser(ExpressionParser):
             if compound is not None:
                 return compound
         statement = self._simple(token)
-        if self.at("}"):
+        if self.next_is("}"):
             return replace(statement, last=True) if isinstance(statement, ast.ExprStmt) else statement
         if not self.accept(";"):
-            found = self.lexer.peek()
-            if found.kind == "end":
+            following = self.lexer.peek()
+            if following.kind == "end":
                 return statement  # the block says that its brace is missing, which is the one mistake
             after = Span(statement.span.end, statement.span.end + 1)
-            if found.kind == "op" and found.text in (")", "]", ",", ":"):
-                after = found.span
+            if following.kind == "op" and following.text in (")", "]", ",", ":"):
+                after = following.span
             from tracer.lang.syntax import slips
 
-            hint = slips.hint_after(statement, found.kind) or slips.hint_at(self.source.text, found.span.start)
-            self.fail(f"expected ';' after the statement, found {found.describe()}", after, hint)
+            hint = slips.hint_after(statement, following.kind) or slips.hint_at(self.source.text, following.span.start)
+            self.fail(f"expected ';' after the statement, found {following.describe()}", after, hint)
         return statement
 
     def _compound(self, token: Token) -> ast.Stmt | None:
@@ -171,7 +171,7 @@ class StatementParser(ExpressionParser):
         then = self.body("the condition of if")
         otherwise: tuple[ast.Stmt, ...] = ()
         if self.accept("else"):
-            if self.at("if"):
+            if self.next_is("if"):
                 self._blocks += 1
                 try:
                     if self._blocks > MAX_BLOCKS:
@@ -222,13 +222,13 @@ class StatementParser(ExpressionParser):
                 return self._let()
             if token.text == "return":
                 self.lexer.take()
-                value = None if self.at(";", "}") else self.expression()
+                value = None if self.next_is(";", "}") else self.expression()
                 return ast.Return(token.span.to(value.span) if value else token.span, value)
             if token.text in ("break", "continue"):
                 self.lexer.take()
                 return ast.Break(token.span) if token.text == "break" else ast.Continue(token.span)
         target = self.expression()
-        if not self.at(*ASSIGNMENTS):
+        if not self.next_is(*ASSIGNMENTS):
             return ast.ExprStmt(target.span, target)
         operator = self.lexer.take()
         if isinstance(target, ast.Name) and target.name == "_" and operator.text == "=":
@@ -244,9 +244,9 @@ class StatementParser(ExpressionParser):
 
     def _value(self, target: ast.Expr) -> ast.Expr:
         value = self.expression()
-        if self.at(*ASSIGNMENTS):
-            found = self.lexer.peek()
-            self.fail("an assignment has no value", found.span, "write two statements")
+        if self.next_is(*ASSIGNMENTS):
+            sign = self.lexer.peek()
+            self.fail("an assignment has no value", sign.span, "write two statements")
         return value
 
     def _let(self) -> ast.Stmt:

@@ -21,7 +21,7 @@ def type_name(parser: Cursor) -> ast.TypeName:
     first = parser.lexer.take()
     if first.kind not in ("name", "keyword"):
         parser.fail(f"expected a type, found {first.describe()}", first.span)
-    if first.text == "typeof" and parser.at("("):
+    if first.text == "typeof" and parser.next_is("("):
         parser.lexer.seek(first.span.start)
         return _with_suffixes(parser, _type_of(parser))
     struct = first.kind == "keyword"
@@ -39,7 +39,7 @@ def type_name(parser: Cursor) -> ast.TypeName:
 def cast_type(parser: Cursor) -> ast.TypeName | None:
     """The type of a cast after its `(`, with the `)` taken; None, and nothing taken, where it is no cast."""
     start = parser.lexer.peek().span.start
-    if parser.at(*TAGS):
+    if parser.next_is(*TAGS):
         return _closed(parser, type_name(parser))
     word = parser.lexer.peek()
     if word.kind != "name":
@@ -68,7 +68,7 @@ def pointer_type(parser: Cursor, start: int) -> ast.TypeName | None:
     operator = parser.lexer.peek().span.start
     while parser.accept("*"):
         pass
-    closed = parser.at(")", ",")
+    closed = parser.next_is(")", ",")
     parser.lexer.seek(start if closed else operator)
     return type_name(parser) if closed else None
 
@@ -81,9 +81,9 @@ def _at_type(parser: Cursor) -> bool:
     if word.text == "typeof":
         return True
     parser.lexer.take()
-    named = parser.at_name_of_type(word) and not parser.at("=")  # a field of a record may be called like a type
+    named = parser.at_name_of_type(word) and not parser.next_is("=")  # a field of a record may be called like a type
     if word.text.endswith("_t") and word.text not in parser.named:
-        named = not parser.at("(")  # what is called is no type
+        named = not parser.next_is("(")  # what is called is no type
     parser.lexer.seek(word.span.start)
     return named
 
@@ -106,7 +106,7 @@ def _closed(parser: Cursor, type: ast.TypeName) -> ast.TypeName:
 
 def _with_suffixes(parser: Cursor, type: ast.TypeName) -> ast.TypeName:
     suffixes, span = list(type.suffixes), type.span
-    while parser.at("*", "["):
+    while parser.next_is("*", "["):
         opening = parser.lexer.take()
         if opening.text == "*":
             suffixes.append(None)
@@ -123,10 +123,10 @@ def _with_suffixes(parser: Cursor, type: ast.TypeName) -> ast.TypeName:
 def template_end(text: str, start: int) -> int:
     """The end of a template's arguments that begin there, 0 where none do."""
     depth = 0
-    for at in range(start, len(text)):
-        depth += {"<": 1, ">": -1}.get(text[at], 0)
-        if depth <= 0 or text[at] in ";{}":
-            return at + 1 if text[at] == ">" and depth == 0 else 0
+    for position in range(start, len(text)):
+        depth += {"<": 1, ">": -1}.get(text[position], 0)
+        if depth <= 0 or text[position] in ";{}":
+            return position + 1 if text[position] == ">" and depth == 0 else 0
     return 0
 
 
@@ -142,8 +142,8 @@ def _count(parser: Cursor) -> int:
     token = parser.lexer.peek()
     if token.text in parser.defines:
         parser.lexer.take()
-        found = parser.defined(token)
-        if isinstance(found, ast.IntLit):
-            return found.value
+        literal = parser.defined(token)
+        if isinstance(literal, ast.IntLit):
+            return literal.value
         parser.fail(f"the size of an array must be a number, and {token.text} is none", token.span)
     return int(parser.lexer.take().value) if token.kind == "int" else 0

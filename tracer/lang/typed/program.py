@@ -77,17 +77,17 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What is kept of the calls of a clause, in maps of tracer's own. `open` has those under way, by thread, function
+    """The maps of tracer's own that keep the calls of a clause. `open` has those under way, by thread, function
     and stack pointer, or by process, `goroutine`, function and what stands for that: when each began, and its
     arguments; `memory` what was read there as they began ("" for nothing). `read` is where these stand in the text, and
-    their types, the `noted` arguments first. `unseen` counts ends whose beginning was not seen, `left` calls that were
-    left without an end, which others in their place have shown. `functions` are the names by number.
+    their types, the `noted` arguments first. `unseen` counts ends whose beginning was not seen, `abandoned` calls
+    without an end, which others in their place have shown. `functions` are the names by number.
     """
 
     open: str
     memory: str
     unseen: str
-    left: str
+    abandoned: str
     functions: tuple[str, ...]
     read: tuple[tuple[Span, Type], ...]
     noted: int

@@ -93,7 +93,7 @@ class EnumType(IntType):
 
     def word(self, value: int) -> str | None:
         """The name of a value."""
-        return next((name for name, each in self.members if each == value), None)
+        return next((name for name, number in self.members if number == value), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class SyscallType(EnumType):
 
     def word(self, value: int) -> str:
         """The name, or what bpftrace says of a number that has none."""
-        return next((name for name, each in self.members if each == value), "Unknown syscall")
+        return next((name for name, number in self.members if number == value), "Unknown syscall")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class TupleType:
         return f"({', '.join(map(str, self.items))})"
 
     def ordered(self, names: tuple[str, ...]) -> TupleType:
-        """The same record with its fields in the order of `names`."""
+        """The record type with its fields in the order of `names`."""
         if names == self.names:
             return self
         return TupleType(tuple(self.items[self.names.index(name)] for name in names), names)

@@ -1,4 +1,4 @@
-"""How types combine: bpftrace 0.27's rules for integers, stated once.
+"""Types combine by bpftrace 0.27's rules for integers, which are stated here alone.
 
 bpftrace types a literal as the smallest integer that holds it, and so lets `1` go with signed and unsigned values
 alike; values such as `pid` have 32 bits there, with the same effect. Here all of them have 64 bits, and what the small
@@ -94,8 +94,8 @@ def layout(of: Type | int | str) -> Hashable:
     defined.
     """
     if isinstance(of, StructType):
-        shown = [each.type if isinstance(each.type, EnumType) else str(each.type) for each in of.fields]
-        places = [(each.name, each.offset, each.shift, each.width) for each in of.fields]
+        shown = [member.type if isinstance(member.type, EnumType) else str(member.type) for member in of.fields]
+        places = [(member.name, member.offset, member.shift, member.width) for member in of.fields]
         return of.size, tuple(zip(places, shown, strict=True))
     return of if isinstance(of, EnumType) else str(of)
 
@@ -126,16 +126,16 @@ def _join_addresses(left: VariablePointer, right: VariablePointer) -> VariablePo
     target = join(one, other) if isinstance(one, StringType) and isinstance(other, StringType) else None
     if one != other and target is None:
         return None
-    found: dict[int, VariablePointer] = {}
+    by_slot: dict[int, VariablePointer] = {}
     for side in (left, right):
-        for each in side.others or (side,):
-            known = found.setdefault(each.slot, each)
-            if each.held is None or (each.name, each.held) != (known.name, known.held):
+        for variable in side.others or (side,):
+            earlier = by_slot.setdefault(variable.slot, variable)
+            if variable.held is None or (variable.name, variable.held) != (earlier.name, earlier.held):
                 return anywhere(left)
-            found[each.slot] = replace(known, moved=known.moved or each.moved or side.moved)
-    if len(found) > 1:
-        return VariablePointer(target=target or left.target, others=tuple([each for _, each in sorted(found.items())]))
-    return replace(found[left.slot], target=left.target)
+            by_slot[variable.slot] = replace(earlier, moved=earlier.moved or variable.moved or side.moved)
+    if len(by_slot) > 1:
+        return VariablePointer(target=target or left.target, others=tuple([by_slot[slot] for slot in sorted(by_slot)]))
+    return replace(by_slot[left.slot], target=left.target)
 
 
 def join_ints(left: IntType, right: IntType) -> IntType:

@@ -57,22 +57,22 @@ class Declared:
 
     def find(self, name: str) -> Type | str | None:
         """The type of a name, None where there is none; where it has several meanings, which they are."""
-        found = self.types.get(name) or USUAL.get(name) or integer_of(name.split())
-        return found if found is not None or self.outside is None else self.outside().type(name, self.sites)
+        type = self.types.get(name) or USUAL.get(name) or integer_of(name.split())
+        return type if type is not None or self.outside is None else self.outside().type(name, self.sites)
 
     def complete(self, type: Type) -> Type | None:
         """A type that can be read: what a pointer leads to, looked up where it is known by name alone."""
         if not isinstance(type, NamedType):
             return type
         if type.place is None or type.name in self.types or self.outside is None:
-            found = self.find(type.name)
-            return None if isinstance(found, str) else found
-        return self.outside().at(type.place)
+            complete = self.find(type.name)
+            return None if isinstance(complete, str) else complete
+        return self.outside().type_at(type.place)
 
     def constant(self, name: str) -> tuple[int, Type] | str | None:
         """The value of an enumerator, and its type; where it has several, which they are."""
-        found = self.constants.get(name)
-        if found is not None or self.outside is None:
-            return found
+        constant = self.constants.get(name)
+        if constant is not None or self.outside is None:
+            return constant
         value = self.outside().constant(name, self.sites)
         return (value, INT64) if isinstance(value, int) else value

@@ -1,4 +1,4 @@
-"""What bpftrace calls a type: `typeinfo()`."""
+"""The names that bpftrace's `typeinfo()` gives to types."""
 
 from __future__ import annotations
 
@@ -58,6 +58,6 @@ def described(type: Type) -> tuple[str, str]:
         SymbolType: "usym_t", UsernameType: "username_t", CgroupPathType: "cgroup_path_t", TimestampType: "timestamp",
         FloatType: "float",
     }  # fmt: skip
-    if found := named.get(type.__class__):
-        return found, found
+    if word := named.get(type.__class__):
+        return word, word
     return "c_type", str(type)

@@ -1,4 +1,4 @@
-"""What is computed: the semantics of the language's operators, and the operations that steps are made of.
+"""The semantics of the language's operators, and the operations that steps are made of.
 
 The operators are those on integers that are already wrapped to their type. The constant folder uses these functions,
 and they are the reference for what steps become. They follow BPF where C leaves things open, and bpftrace where BPF
@@ -217,8 +217,8 @@ CONCAT = Operation("concat", "strings of n and m bytes → one of n + m - 1", py
 FRAMES = Operation("frames", "stack → uint64: how many addresses it has", python="len({0}.addresses)")
 SYMBOL = Operation("symbol", "pid, address, moment → an address to be shown as the symbol that holds it then")
 
-OPERATIONS: Final = tuple(each for each in tuple(globals().values()) if isinstance(each, Operation))
+OPERATIONS: Final = tuple(operation for operation in tuple(globals().values()) if isinstance(operation, Operation))
 """All of this table; a built-in may bring one of its own."""
-COMPARISONS: Final = {each.sign: each for each in (EQ, NE, LT, LE, GT, GE)}
-BINARY: Final = {each.sign: each for each in (ADD, SUB, MUL, QUOT, REM, AND, OR, XOR, SHL, SHR)}
+COMPARISONS: Final = {operation.sign: operation for operation in (EQ, NE, LT, LE, GT, GE)}
+BINARY: Final = {operation.sign: operation for operation in (ADD, SUB, MUL, QUOT, REM, AND, OR, XOR, SHL, SHR)}
 """By how people write them."""

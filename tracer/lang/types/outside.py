@@ -1,4 +1,4 @@
-"""What the debug information of the traced files tells the language."""
+"""The answers that the debug information of the traced files gives the language."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Outside(Protocol):
         files. Where it has several meanings, which they are.
         """
 
-    def at(self, place: tuple[str, int]) -> Type | None:
+    def type_at(self, place: tuple[str, int]) -> Type | None:
         """The type at a place of a file (`NamedType.place`)."""
 
     def constant(self, name: str, sites: tuple[FileSite, ...]) -> int | str | None:
@@ -101,7 +101,7 @@ class Outside(Protocol):
         """The parameters of the function that a site is the entry of; else why they are not known."""
 
     def no_result(self, site: FileSite) -> str:
-        """Why the function that a site is in returns nothing; "" where it returns something, or nobody knows."""
+        """The reason why the function at a site returns nothing; "" where it returns something, or nobody knows."""
 
     def is_in_two(self, site: FileSite) -> bool:
         """Whether the function of a 32-bit program that a site is in returns an integer of 64 bits."""

@@ -1,4 +1,4 @@
-"""How values lie in memory where a program in C would have them: tuples are structs of their items, as in bpftrace."""
+"""Values lie in memory as a program in C would have them: tuples are structs of their items, as in bpftrace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def size_of(type: Type) -> int:
     """Bytes of a value: `sizeof`."""
     if not isinstance(type, TupleType):
         return memory_size(type)
-    return _up(max((at + size_of(item) for at, item in placed(type)), default=0), _alignment(type))
+    return _up(max((offset + size_of(item) for offset, item in placed(type)), default=0), _alignment(type))
 
 
 def bit_field(name: str, type: IntType | BoolType, first: int, width: int, size: int) -> Field | None:
@@ -23,7 +23,7 @@ def bit_field(name: str, type: IntType | BoolType, first: int, width: int, size:
     if first + width > (start + unit) * 8 or start + unit > size:
         assert isinstance(type, IntType)
         start = first // 8
-        unit = next((each for each in (1, 2, 4, 8) if first % 8 + width <= 8 * each), 8)
+        unit = next((count for count in (1, 2, 4, 8) if first % 8 + width <= 8 * count), 8)
         type = IntType(8 * unit, type.signed)
         start = min(start, max(size - unit, 0))
         if first + width > (start + unit) * 8:
@@ -33,11 +33,11 @@ def bit_field(name: str, type: IntType | BoolType, first: int, width: int, size:
 
 def placed_words(size: int) -> Iterator[tuple[int, int]]:
     """The integers that so many bytes are made of, fewer than nine: where each begins, and its own."""
-    at = 0
+    offset = 0
     for part in (8, 4, 2, 1):
         if size & part:
-            yield at, part
-            at += part
+            yield offset, part
+            offset += part
 
 
 def placed(type: TupleType) -> Iterator[tuple[int, Type]]:

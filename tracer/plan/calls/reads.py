@@ -1,4 +1,6 @@
-"""What a clause of calls reads: noted, and read in memory, as the call begins, and found again where it ends."""
+"""The values that a clause of calls reads: they are noted, and read in memory, as the call begins, and found again
+where it ends.
+"""
 
 from __future__ import annotations
 
@@ -81,62 +83,62 @@ class Reads:
         self.times = dict(zip(TIMES, times, strict=True))
         self._where: list[Expr] = []
         condition = None if clause.predicate is None else self._at_end(clause.predicate, False)
-        self._where += () if clause.predicate is None else _known(clause.predicate, True)
+        self._where += () if clause.predicate is None else _conditions(clause.predicate, True)
         body = self._block(clause.body)
         # Now all is known that is noted, so the types of the notes.
         self.condition = None if condition is None else self.typed(condition)
-        self.body = tuple([self.typed(each) for each in body])
+        self.body = tuple([self.typed(statement) for statement in body])
 
     @property
     def note_type(self) -> TupleType:
-        return TupleType((*(UINT64,) * len(self._parts), *(each.type for each in self.noted)))
+        return TupleType((*(UINT64,) * len(self._parts), *(expression.type for expression in self.noted)))
 
     @property
     def memory_type(self) -> TupleType:
-        return TupleType(tuple(each.type for each in self.read) or (UINT64,))
+        return TupleType(tuple(expression.type for expression in self.read) or (UINT64,))
 
     def _block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """Statements as they are at the end of the call."""
-        before, made = len(self._where), []
+        before, statements = len(self._where), []
         for statement in body:
-            made.append(self._at_end(statement, False))
+            statements.append(self._at_end(statement, False))
             match statement:
                 case If(condition=condition, then=(*_, Return()), otherwise=()):
-                    self._where += _known(condition, False)
+                    self._where += _conditions(condition, False)
         del self._where[before:]
-        return tuple(made)
+        return tuple(statements)
 
     def _under(self, condition: Expr, holds: bool, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         before = len(self._where)
-        self._where += _known(condition, holds)
-        made = self._block(body)
+        self._where += _conditions(condition, holds)
+        statements = self._block(body)
         del self._where[before:]
-        return made
+        return statements
 
     def _at_end(self, node: _Node, after: bool) -> _Node:
-        """The same as it is at the end of the call. `after`: memory is to be read there."""
-        found: Expr | None = None
+        """The statement or expression as it is at the end of the call. `after`: memory is to be read there."""
+        result: Expr | None = None
         match node:
             case If(condition=condition, then=then, otherwise=otherwise):
                 first, second = self._under(condition, True, then), self._under(condition, False, otherwise)
                 return replace(node, condition=self._at_end(condition, after), then=first, otherwise=second)
             case Call(name="after", args=(inside,)):
-                found = self._at_end(inside, True)
+                result = self._at_end(inside, True)
             case Arg() | Cast(type=IntType(), operand=Arg()):
-                found = self._item(self.record, len(self._parts) + _number_in(self.noted, node), node)
+                result = self._item(self.record, len(self._parts) + _number_in(self.noted, node), node)
             case Builtin(name="duration" | "self_time" | "probe_time" as name):
-                found = Var(UINT64, node.span, self.times[name], f"${name}")
+                result = Var(UINT64, node.span, self.times[name], f"${name}")
             case Builtin(name="depth"):
-                found = self.part(DEPTH, node.span)
+                result = self.part(DEPTH, node.span)
             case Expr() if not after and _reads_memory(node):
                 if all(map(_is_pure, walk(node))):
-                    found = self._item(self.memory, _number_in(self.read, self._guarded(node)), node)
-                elif _is_read(node) and not any(isinstance(each, Retval) for each in walk(node)):
+                    result = self._item(self.memory, _number_in(self.read, self._guarded(node)), node)
+                elif _is_read(node) and not any(isinstance(inner, Retval) for inner in walk(node)):
                     what = "what memory holds is read when the call begins, and this address is known only when it ends"
                     fault = Diagnostic(what, node.span, _REMEDY)
                     self._faults += [] if fault in self._faults else [fault]
-        if found is not None:
-            return found  # type: ignore[return-value]
+        if result is not None:
+            return result  # type: ignore[return-value]
         match node:
             case Binary(op="&&" | "||" as op, left=left, right=right):
                 first = self._at_end(left, after)
@@ -146,25 +148,25 @@ class Reads:
                     self._one_under(condition, holds, part, after) for holds, part in ((True, then), (False, otherwise))
                 )
                 return replace(node, condition=self._at_end(condition, after), then=one, otherwise=other)
-        return below(node, lambda each: self._at_end(each, after))
+        return below(node, lambda child: self._at_end(child, after))
 
     def _one_under(self, condition: Expr, holds: bool, node: Expr, after: bool) -> Expr:
         before = len(self._where)
-        self._where += _known(condition, holds)
-        made = self._at_end(node, after)
+        self._where += _conditions(condition, holds)
+        expression = self._at_end(node, after)
         del self._where[before:]
-        return made
+        return expression
 
     def _guarded(self, node: Expr) -> Expr:
-        """What is read only where the conditions hold under which the clause asks for it, as far as they are of the
-        arguments: `if (args.p != 0) { print(args.p->x); }` reads nothing at 0.
+        """The expression, read only where the conditions hold under which the clause asks for it, as far as they are of
+        the arguments: `if (args.p != 0) { print(args.p->x); }` reads nothing at 0.
         """
         nothing = _NOTHING.get(type(node.type))
         if nothing is None or not self._where:
             return node
         condition = self._where[0]
-        for each in self._where[1:]:
-            condition = Binary(BOOL, node.span, "&&", condition, each)
+        for further in self._where[1:]:
+            condition = Binary(BOOL, node.span, "&&", condition, further)
         return Ternary(node.type, node.span, condition, node, nothing(node.type, node.span))
 
     def _item(self, slot: int, place: int, node: Expr) -> Expr:
@@ -176,21 +178,21 @@ class Reads:
         return self._item(self.record, self._parts.index(name), IntLit(UINT64, span, 0))
 
     def typed(self, node: _Node) -> _Node:
-        """With the types of what was noted."""
+        """The statement or expression with the types of what was noted."""
         types = {self.record: self.note_type, self.memory: self.memory_type}
         if isinstance(node, Var) and node.slot in types:
             return replace(node, type=types[node.slot])
         return below(node, self.typed)
 
 
-def _known(condition: Expr, holds: bool) -> list[Expr]:
-    """What is known as a call begins, where a condition holds or not: the parts of it that are of the arguments."""
+def _conditions(condition: Expr, holds: bool) -> list[Expr]:
+    """The conditions that are known as a call begins, where one holds or not: its parts that are of the arguments."""
     if holds:
         match condition:
             case Binary(op="&&", left=left, right=right):
-                return [*_known(left, True), *_known(right, True)]
+                return [*_conditions(left, True), *_conditions(right, True)]
             case Cast(type=BoolType(), operand=operand):
-                return _known(operand, True)
+                return _conditions(operand, True)
     if not all(map(_is_pure, walk(condition))):
         return []
     return [condition if holds else Unary(BOOL, condition.span, "!", condition)]
@@ -215,14 +217,14 @@ def _is_pure(node: Expr | Stmt) -> bool:
 def _number_in(values: list[Expr], node: Expr) -> int:
     """The number of an expression among some, at whose end it is put where it is new."""
     bare = _bare(node)
-    number = next((at for at, each in enumerate(values) if _bare(each) == bare), len(values))
+    number = next((index for index, value in enumerate(values) if _bare(value) == bare), len(values))
     if number == len(values):
         values.append(node)
     return number
 
 
 def _bare(node: Expr) -> Expr:
-    """The same wherever it stands in the text."""
+    """The expression without its places in the text: the same wherever it stands."""
     return replace(below(node, _bare), span=NOWHERE)
 
 

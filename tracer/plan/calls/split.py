@@ -66,7 +66,7 @@ def with_calls(program: Program) -> Program:
         return program
     clauses: list[Clause] = []
     maps = dict(program.maps)
-    known: list[Calls] = []
+    calls: list[Calls] = []
     faults: list[Diagnostic] = []
     fresh = 1 + max(clause.id for clause in program.clauses)
     timing = _Timing(program)
@@ -74,14 +74,14 @@ def with_calls(program: Program) -> Program:
         if not any(site.ends for site in in_files(clause.sites)):
             clauses.append(clause)
             continue
-        made = _Split(clause, fresh, timing, faults)
-        clauses += made.clauses()
-        maps.update({decl.name: decl for decl in made.maps()})
-        known.append(made.calls())
+        split = _Split(clause, fresh, timing, faults)
+        clauses += split.clauses()
+        maps.update({decl.name: decl for decl in split.maps()})
+        calls.append(split.calls())
         fresh += 1
     if faults:
         raise ProgramError(program.source, sorted(faults, key=lambda fault: fault.span.start))
-    return replace(program, clauses=tuple(clauses), maps=maps, calls=tuple(known), call_probes=tuple(timing.pairs))
+    return replace(program, clauses=tuple(clauses), maps=maps, calls=tuple(calls), call_probes=tuple(timing.pairs))
 
 
 class _Timing:
@@ -147,22 +147,22 @@ class _Split:
         return begin, end
 
     def maps(self) -> list[MapDecl]:
-        known, key = self.calls(), (UINT64,) * (3 + self._goroutine)
+        calls, key = self.calls(), (UINT64,) * (3 + self._goroutine)
 
         def inner(name: str, key: tuple[Type, ...], value: Type) -> MapDecl:
             return MapDecl(name, key, "scalar", value, self._span, (), MOST_CALLS, inner=True)
 
-        found = [inner(known.open, key, self._reads.note_type)]
-        found += [inner(name, (), UINT64) for name in (known.unseen, known.left)]
-        if known.memory:
-            found.append(inner(known.memory, key, self._reads.memory_type))
+        decls = [inner(calls.open, key, self._reads.note_type)]
+        decls += [inner(name, (), UINT64) for name in (calls.unseen, calls.abandoned)]
+        if calls.memory:
+            decls.append(inner(calls.memory, key, self._reads.memory_type))
         if self._reads.deep:
-            found.append(inner(self._name("innermost"), key[:-1], UINT64))
-        return found + self._times.maps()
+            decls.append(inner(self._name("innermost"), key[:-1], UINT64))
+        return decls + self._times.maps()
 
     def calls(self) -> Calls:
-        """What is kept of them."""
-        read = tuple([(each.span, each.type) for each in (*self._reads.noted, *self._reads.read)])
+        """The maps and names that are kept for the calls of the clause."""
+        read = tuple([(expression.span, expression.type) for expression in (*self._reads.noted, *self._reads.read)])
         memory = self._name("memory") if self._reads.read else ""
         return Calls(
             self._name("open"), memory, self._name("unseen"), self._name("left"),
@@ -175,20 +175,20 @@ class _Split:
     # --- the two clauses ---
 
     def _entries(self) -> tuple[FileSite, ...]:
-        found = []
+        sites = []
         for site, number in zip(in_files(self._clause.sites), self._numbers, strict=True):
             tail = number << 16 | self._timing.pair(self._clause, site, site.ends[0][0]) << 8
-            found.append(replace(site, kind="uprobe", tail=tail, ends=()))
-        return tuple(found)
+            sites.append(replace(site, kind="uprobe", tail=tail, ends=()))
+        return tuple(sites)
 
     def _ends(self) -> tuple[FileSite, ...]:
-        found = []
+        sites = []
         for site, number in zip(in_files(self._clause.sites), self._numbers, strict=True):
             for kind, address, offset in site.ends:
                 tail = number << 16 | self._timing.pair(self._clause, site, kind) << 8
                 end = replace(site, kind=kind, address=address, offset=offset, args=(), tail=tail, ends=())
-                found.append(replace(end, red_zone=False))
-        return tuple(found)
+                sites.append(replace(end, red_zone=False))
+        return tuple(sites)
 
     def _whose(self) -> tuple[Expr, ...]:
         thread, process = (Builtin(UINT64, self._span, name) for name in ("tid", "pid"))
@@ -211,7 +211,7 @@ class _Split:
         span, calls = self._span, self.calls()
         here = self._place(Arg(UINT64, span, STACK_POINTER))
         key = self._key(here)
-        gone: tuple[Stmt, ...] = (MapAdd(span, calls.left, (), _number(1, span)),)
+        gone: tuple[Stmt, ...] = (MapAdd(span, calls.abandoned, (), _number(1, span)),)
         if calls.memory:
             gone = (*gone, Delete(span, calls.memory, key))
         steps: list[Stmt] = [If(span, HasKey(BOOL, span, calls.open, key), gone, ())]

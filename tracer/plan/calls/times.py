@@ -2,7 +2,7 @@
 
 A map has two sums for each thread (of Go for each goroutine), which only grow: what the probes of calls have taken
 there, and the `self_time` of the calls that have ended. A call notes both as it begins. What they have grown by at its
-end is the time that is not its own: no list of the calls around it is needed, so it makes no difference which function
+end is the time that others have: no list of the calls around it is needed, so it makes no difference which function
 or clause they are of, on which stack they run, or that some were left. The time of a call that was left is its
 caller's.
 
@@ -94,14 +94,14 @@ class Times:
 
     def maps(self) -> list[MapDecl]:
         """Those of the whole program."""
-        found = []
+        decls = []
         if self._timed or self.counted:
-            found.append(MapDecl(COSTS, (UINT64, UINT64), "scalar", UINT64, self._span, (), 1 << 10, inner=True))
+            decls.append(MapDecl(COSTS, (UINT64, UINT64), "scalar", UINT64, self._span, (), 1 << 10, inner=True))
         if self.counted:
             key = (UINT64,) * len(self._whose)
             sums = MapDecl(self._map, key, "scalar", SUMS, self._span, (), _MOST_THREADS, forgets=True, inner=True)
-            found.append(sums)
-        return found
+            decls.append(sums)
+        return decls
 
     def look(self) -> tuple[Stmt, ...]:
         """As a call begins, before it is noted."""
@@ -126,11 +126,11 @@ class Times:
         steps: list[Stmt] = []
         if self.counted:
             steps += self._find(self._sums, TupleExpr(SUMS, span, (part(SPENT, span), part(TOLD, span))))
-        duration, own, probes = (Var(UINT64, span, self._reads.times[name], f"${name}") for name in TIMES)
+        duration, alone, probes = (Var(UINT64, span, self._reads.times[name], f"${name}") for name in TIMES)
         if self._timed:
             taken = self._cost(BETWEEN)
             if self.counted:
-                # The sum has the whole probe of its own entry.
+                # The sum has the whole probe of the call's entry.
                 spent = word("+", self._item(self._sums, 0), taken)
                 taken = self._less(spent, word("+", part(SPENT, span), self._entry()))
             whole = word("-", Var(UINT64, span, self._reads.ended, "$ended"), part(BEGAN, span))
@@ -138,17 +138,17 @@ class Times:
             steps += [
                 VarSet(span, probes.slot, taken), VarSet(span, duration.slot, self._less(whole, probes)),
                 VarSet(span, probes.slot, word("-", whole, duration)),
-                VarSet(span, own.slot, child), VarSet(span, own.slot, self._less(duration, own)),
+                VarSet(span, alone.slot, child), VarSet(span, alone.slot, self._less(duration, alone)),
             ]  # fmt: skip
         if self.counted:
             told = self._item(self._sums, 1)
-            told = word("+", told, own) if self._told else told
+            told = word("+", told, alone) if self._told else told
             spent = word("+", self._item(self._sums, 0), self._cost(AT_END))
             more = MapSet(span, self._map, self._whose, TupleExpr(SUMS, span, (spent, told)))
             outermost = Binary(BOOL, span, "==", part(SPENT, span), self._number(0))
             last = If(span, outermost, (Delete(span, self._map, self._whose),), (more,))
             steps.append(If(span, self._is_last(), (last,), ()))
-        return tuple([self._reads.typed(each) for each in steps])
+        return tuple([self._reads.typed(step) for step in steps])
 
     def _find(self, slot: int, otherwise: Expr) -> tuple[Stmt, ...]:
         there = Find(BOOL, self._span, self._map, self._whose, slot)

@@ -20,8 +20,8 @@ LINES = "folded"
 
 def document_of(format: str) -> Callable[[Sequence[Profile], Page], bytes]:
     """The writer of a format; only its module is imported."""
-    found: Callable[[Sequence[Profile], Page], bytes] = import_module(f"{__name__}.{format}").document
-    return found
+    writer: Callable[[Sequence[Profile], Page], bytes] = import_module(f"{__name__}.{format}").document
+    return writer
 
 
 def format_of(path: str) -> str | None:

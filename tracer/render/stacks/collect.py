@@ -1,4 +1,4 @@
-"""From a map of stacks to a profile: every address named while the processes are still known."""
+"""The collector makes a profile of a map of stacks: it names every address while the processes are still known."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Collector:
             else:
                 number = quotient(cast(int, value), div or 1)
             frames = [frame for type, stack in stacks for frame in self._stack(cast(StackType, type), stack)]
-            names = tuple(printable(each.decode("utf-8", "surrogateescape")) for each in labels)
+            names = tuple(printable(label.decode("utf-8", "surrogateescape")) for label in labels)
             samples.append(Sample(names, tuple(frames) or (_NO_STACK,), number))
         unit = "count" if decl.kind == "count" or isinstance(decl.value, StackType) else "value"
         return Profile(decl.name, unit, samples, self._names(decl, types))
@@ -85,8 +85,8 @@ class Collector:
         if mapping is not None:
             module = self._modules.get((pid, mapping.start))
             if module is None or module.path != mapping.path or module.limit != mapping.end:
-                found = "" if build_id is None else build_id[0]
-                module = Module(mapping.start, mapping.end, mapping.offset, mapping.path, found)
+                module_id = "" if build_id is None else build_id[0]
+                module = Module(mapping.start, mapping.end, mapping.offset, mapping.path, module_id)
                 self._modules[pid, mapping.start] = module
         name = self._symbols.frame(pid, address, returned)
         path = None if module is None else module.path
@@ -115,9 +115,9 @@ class Collector:
             for node in walk_clause(clause):
                 if getattr(node, "map", None) == decl.name and len(getattr(node, "key", ())) == len(types):
                     source = self._program.source.text
-                    written = [source[each.span.start : each.span.end] for each in cast(Any, node).key]
+                    written = [source[part.span.start : part.span.end] for part in cast(Any, node).key]
         several = [f"key{place}" for place in range(1, len(types) + 1)]
-        names = [name.strip() or several[at] for at, name in enumerate(written)] or several
+        names = [name.strip() or several[place] for place, name in enumerate(written)] or several
         kept = [name for name, type in zip(names, types, strict=True) if not isinstance(type, StackType)]
         return tuple(printable(name) for name in kept)
 

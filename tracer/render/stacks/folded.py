@@ -16,16 +16,16 @@ _NOTHING = "-"
 
 def document(profiles: Sequence[Profile], page: Page) -> bytes:
     """The lines of all profiles. Of several, each line begins with its map."""
-    return b"".join([lines(each, each.name if len(profiles) > 1 else None) for each in profiles])
+    return b"".join([lines(profile, profile.name if len(profiles) > 1 else None) for profile in profiles])
 
 
 def lines(profile: Profile, first: str | None = None) -> bytes:
     """A line for each stack, with `first` before all its frames. Stacks of the same names are one line."""
-    found: Counter[str] = Counter()
+    values: Counter[str] = Counter()
     for sample in profile.samples:
         names = [frame.name for frame in sample.path]
-        found[";".join(map(_safe, names if first is None else [first, *names]))] += sample.value
-    every = sorted(found.items(), key=lambda each: (each[1], each[0]))
+        values[";".join(map(_safe, names if first is None else [first, *names]))] += sample.value
+    every = sorted(values.items(), key=lambda item: (item[1], item[0]))
     return "".join([f"{stack} {value}\n" for stack, value in every]).encode()
 
 

@@ -38,20 +38,20 @@ class _Writer:
             for frame in (frame for sample in profile.samples for frame in sample.frames):
                 if frame.kind == "user" and frame.module is not None:
                     self._mappings.setdefault(frame.module, len(self._mappings) + 1)
-        types = [_field(_SAMPLE_TYPE, self._value_type(each)) for each in self._profiles]
+        types = [_field(_SAMPLE_TYPE, self._value_type(profile)) for profile in self._profiles]
         samples = [
-            _field(_SAMPLE, self._sample(sample, profile, at))
-            for at, profile in enumerate(self._profiles) for sample in profile.samples
+            _field(_SAMPLE, self._sample(sample, profile, column))
+            for column, profile in enumerate(self._profiles) for sample in profile.samples
         ]  # fmt: skip
-        locations = [_field(_LOCATION, self._location(frame, at)) for frame, at in self._locations.items()]
-        functions = [_field(_FUNCTION, self._function(*which, at)) for which, at in self._functions.items()]
-        mappings = [_field(_MAPPING, self._mapping(module, at)) for module, at in self._mappings.items()]
+        locations = [_field(_LOCATION, self._location(frame, number)) for frame, number in self._locations.items()]
+        functions = [_field(_FUNCTION, self._function(*which, number)) for which, number in self._functions.items()]
+        mappings = [_field(_MAPPING, self._mapping(module, number)) for module, number in self._mappings.items()]
         rest = [_number(_TIME, self._page.time_ns), _number(_COMMENT, self._string(f"tracer {__version__}"))]
         if self._page.title:
             rest.append(_number(_COMMENT, self._string(self._page.title)))
         if self._profiles:
             rest.append(_number(_DEFAULT, self._string(_name(self._profiles[0]))))
-        strings = [_field(_STRING, each.encode("utf-8", "backslashreplace")) for each in self._strings]
+        strings = [_field(_STRING, text.encode("utf-8", "backslashreplace")) for text in self._strings]
         return b"".join([*types, *samples, *mappings, *locations, *functions, *strings, *rest])
 
     def _string(self, text: str) -> int:
@@ -60,9 +60,9 @@ class _Writer:
     def _value_type(self, profile: Profile) -> bytes:
         return _number(1, self._string(_name(profile))) + _number(2, self._string(profile.unit))
 
-    def _sample(self, sample: Sample, profile: Profile, at: int) -> bytes:
+    def _sample(self, sample: Sample, profile: Profile, column: int) -> bytes:
         places = [self._locations.setdefault(frame, len(self._locations) + 1) for frame in reversed(sample.frames)]
-        values = [sample.value if each == at else 0 for each in range(len(self._profiles))]
+        values = [sample.value if place == column else 0 for place in range(len(self._profiles))]
         names = list(profile.keys)
         if len(names) != len(sample.labels):
             names = [f"key{place}" for place in range(1, len(sample.labels) + 1)]
@@ -72,27 +72,27 @@ class _Writer:
         ]
         return _packed(1, places) + _packed(2, values) + b"".join(labels)
 
-    def _location(self, frame: Frame, at: int) -> bytes:
-        made = _number(1, at)
+    def _location(self, frame: Frame, number: int) -> bytes:
+        message = _number(1, number)
         if frame.module is not None:
-            made += _number(2, self._mappings.setdefault(frame.module, len(self._mappings) + 1))
-        made += _number(3, frame.address)
+            message += _number(2, self._mappings.setdefault(frame.module, len(self._mappings) + 1))
+        message += _number(3, frame.address)
         # What stands for a place in a file is no name: who has the file may know a better one.
         if frame.module is not None and frame.name.startswith(("[", "0x")):
             self._unnamed.add(frame.module)
-            return made
+            return message
         function = self._functions.setdefault((frame.name, frame.path), len(self._functions) + 1)
-        return made + _field(4, _number(1, function))
+        return message + _field(4, _number(1, function))
 
-    def _function(self, name: str, path: str, at: int) -> bytes:
+    def _function(self, name: str, path: str, number: int) -> bytes:
         shown = self._string(name)
         # A Python frame says its file itself.
         file, _, _ = name.partition(":")
         source = self._string(file) if file.endswith(".py") else 0
-        return _number(1, at) + _number(2, shown) + _number(3, shown) + _number(4, source)
+        return _number(1, number) + _number(2, shown) + _number(3, shown) + _number(4, source)
 
-    def _mapping(self, module: Module, at: int) -> bytes:
-        numbers = _number(1, at) + _number(2, module.start) + _number(3, module.limit) + _number(4, module.offset)
+    def _mapping(self, module: Module, number: int) -> bytes:
+        numbers = _number(1, number) + _number(2, module.start) + _number(3, module.limit) + _number(4, module.offset)
         texts = _number(5, self._string(module.path)) + _number(6, self._string(module.build_id))
         # Where each place has its function, pprof looks for none.
         return numbers + texts + _number(7, module not in self._unnamed)
@@ -108,12 +108,12 @@ def _name(profile: Profile) -> str:
 
 def _varint(value: int) -> bytes:
     value &= 0xFFFF_FFFF_FFFF_FFFF
-    made = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        made.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    made.append(value)
-    return bytes(made)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def _number(field: int, value: int) -> bytes:

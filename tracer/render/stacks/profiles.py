@@ -93,8 +93,10 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(
-        each if each.isprintable() else each.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        if "\udc80" <= each <= "\udcff" else each.encode("unicode_escape").decode()
-        for each in text
-    )  # fmt: skip
+    return "".join([character if character.isprintable() else _escape(character) for character in text])
+
+
+def _escape(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":
+        return character.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return character.encode("unicode_escape").decode()

@@ -25,12 +25,12 @@ _NO_STACK = Frame("[no stack]")
 def read(raw: bytes, name: str) -> list[Profile]:
     """The maps of stacks in a file, or the file itself as one. Raises `TracerError` where there are none."""
     text = raw.decode("utf-8", "surrogateescape")
-    found = list(_of_json(text)) if text.lstrip()[:1] == "{" else list(_of_lines(text, name))
-    if not found:
+    profiles = list(_of_json(text)) if text.lstrip()[:1] == "{" else list(_of_lines(text, name))
+    if not profiles:
         raise TracerError(
             f"{name}: no stacks", "it reads what --stacks folded or -f json prints of a map like @[ustack] = count();"
         )
-    return found
+    return profiles
 
 
 def _of_lines(text: str, name: str) -> Iterator[Profile]:
@@ -41,15 +41,15 @@ def _of_lines(text: str, name: str) -> Iterator[Profile]:
         parts = _LINE.fullmatch(line)
         if parts is None:
             raise TracerError(f"{name}: line {number} is not one of folded stacks: it ends with no count")
-        frames = tuple(_marked(each) for each in parts[1].split(";"))
+        frames = tuple(_marked(name) for name in parts[1].split(";"))
         samples.append(Sample((), frames, int(parts[2])))
     maps = {sample.frames[0].name for sample in samples}
-    if not all(each.startswith("@") for each in maps):
+    if not all(map.startswith("@") for map in maps):
         yield Profile(name, "count", samples)
         return
-    for each in sorted(maps):
-        own = [sample._replace(frames=sample.frames[1:]) for sample in samples if sample.frames[0].name == each]
-        yield Profile(each, "count", own)
+    for map in sorted(maps):
+        of_map = [sample for sample in samples if sample.frames[0].name == map]
+        yield Profile(map, "count", [sample._replace(frames=sample.frames[1:]) for sample in of_map])
 
 
 def _marked(name: str) -> Frame:
@@ -102,7 +102,7 @@ def _stack(text: str) -> tuple[tuple[str, ...], tuple[Frame, ...]]:
         frame = _FRAME.fullmatch(line)
         if frame is None:
             begun = len(frames)
-            labels += [each for each in line.split(",") if each]
+            labels += [part for part in line.split(",") if part]
         else:
             name = next(filter(None, (frame["name"], frame["named"], frame["raw"])), "")
             path = frame["path"] if frame["path"] not in ("[unknown]", "inlined") else None

@@ -64,10 +64,10 @@ class DocumentRenderer(FoldedRenderer):
         """The profiles that were printed so far, each with a name of its own."""
         seen: dict[str, int] = {}
         named = []
-        for each in self._profiles:
-            seen[each.name] = seen.get(each.name, 0) + 1
-            again = seen[each.name] > 1
-            named.append(replace(each, name=f"{each.name} ({seen[each.name]})") if again else each)
+        for profile in self._profiles:
+            seen[profile.name] = seen.get(profile.name, 0) + 1
+            again = seen[profile.name] > 1
+            named.append(replace(profile, name=f"{profile.name} ({seen[profile.name]})") if again else profile)
         return named
 
     def take(self, profile: Profile) -> None:

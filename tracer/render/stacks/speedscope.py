@@ -24,9 +24,9 @@ def document(profiles: Sequence[Profile], page: Page) -> bytes:
     def number(frame: Frame) -> int:
         return frames.setdefault((frame.name, frame.path), len(frames))
 
-    made = [
-        _profile(each, [[number(frame) for frame in sample.path] for sample in each.samples if sample.value > 0])
-        for each in profiles
+    documents = [
+        _profile(profile, [[number(frame) for frame in sample.path] for sample in profile.samples if sample.value > 0])
+        for profile in profiles
     ]
     shared = [{"name": name, "file": path} if path else {"name": name} for name, path in frames]
     file: dict[str, Any] = {
@@ -35,13 +35,13 @@ def document(profiles: Sequence[Profile], page: Page) -> bytes:
         "name": page.title or "tracer",
         "activeProfileIndex": 0,
         "shared": {"frames": shared},
-        "profiles": made,
+        "profiles": documents,
     }
     return json.dumps(file, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
 
 
 def _profile(profile: Profile, samples: Sequence[Sequence[int]]) -> dict[str, Any]:
-    weights = [each.value for each in profile.samples if each.value > 0]
+    weights = [sample.value for sample in profile.samples if sample.value > 0]
     unit = _SHORT.get(profile.unit, profile.unit)
     return {
         "type": "sampled",

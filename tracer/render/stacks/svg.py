@@ -27,15 +27,15 @@ _STYLE = (
 
 def document(profiles: Sequence[Profile], page: Page) -> bytes:
     """The picture, with all graphs below each other."""
-    made = trees(profiles, page)
-    return "".join(_pieces(made, page)).encode("utf-8", "backslashreplace")
+    graphs = trees(profiles, page)
+    return "".join(_pieces(graphs, page)).encode("utf-8", "backslashreplace")
 
 
-def _pieces(made: Sequence[Tree], page: Page) -> Iterator[str]:
+def _pieces(graphs: Sequence[Tree], page: Page) -> Iterator[str]:
     inner = _WIDTH - 2 * _MARGIN
     tops, top = [], _HEAD
-    for tree in made:
-        top += _BETWEEN if len(made) > 1 else 0
+    for tree in graphs:
+        top += _BETWEEN if len(graphs) > 1 else 0
         tops.append(top)
         top += _rows(tree) * ROW
     height = top + _FOOT
@@ -47,15 +47,15 @@ def _pieces(made: Sequence[Tree], page: Page) -> Iterator[str]:
         f'<text id="reset" class="tool" x="{_WIDTH - 140}" y="24">Reset</text>'
         f'<text id="search" class="tool" x="{_WIDTH - 70}" y="24">Search</text></g>\n'
     )
-    for number, (tree, at) in enumerate(zip(made, tops, strict=True)):
-        if len(made) > 1:
-            yield f'<text x="{_MARGIN}" y="{at - 8}">{escaped(tree.name)}</text>\n'
-        yield f'<g id="chart{number}" transform="translate({_MARGIN} {at})" data-width="{inner}">\n'
+    for number, (tree, top) in enumerate(zip(graphs, tops, strict=True)):
+        if len(graphs) > 1:
+            yield f'<text x="{_MARGIN}" y="{top - 8}">{escaped(tree.name)}</text>\n'
+        yield f'<g id="chart{number}" transform="translate({_MARGIN} {top})" data-width="{inner}">\n'
         yield from _frames(tree, inner)
         yield "</g>\n"
     yield f'<text id="details" x="{_MARGIN}" y="{height - 26}"/>\n'
-    yield from _legend(made, height - 8)
-    yield f'<script type="application/json" id="data">{data(made)}</script>\n'
+    yield from _legend(graphs, height - 8)
+    yield f'<script type="application/json" id="data">{data(graphs)}</script>\n'
     yield f"<script><![CDATA[{part('flame.js')}]]></script>\n</svg>\n"
 
 
@@ -67,40 +67,40 @@ def _frames(tree: Tree, width: int) -> Iterator[str]:
     ends = [0.0] * (rows + 1)
     hidden = rows
     for row in tree.rows:
-        left, wide = ends[row.depth], row.value * scale
-        ends[row.depth], ends[row.depth + 1] = left + wide, left
+        start, wide = ends[row.depth], row.value * scale
+        ends[row.depth], ends[row.depth + 1] = start + wide, start
         if row.depth > hidden:
             continue
         hidden = row.depth if wide < _LEAST else rows
         if wide >= _LEAST:
-            yield _frame(tree, row, left, (rows - 1 - row.depth) * ROW, wide, whole)
+            yield _frame(tree, row, start, (rows - 1 - row.depth) * ROW, wide, whole)
 
 
-def _frame(tree: Tree, row: Row, left: float, top: int, wide: float, whole: int) -> str:
+def _frame(tree: Tree, row: Row, start: float, top: int, wide: float, whole: int) -> str:
     name = tree.names[row.name]
     fill = of_change(row.value, row.before) if tree.compared else PALETTE[place(name.text, name.kind)]
     about = f"{name.text} — {row.value:,} {tree.unit}, {100 * row.value / whole:.2f}%"
     if tree.compared:
         about += f", before {row.before:,} ({row.value - row.before:+,})"
     text = _cut(name.text, wide)
-    label = f'<text x="{left + 3:.1f}" y="{top + 12}">{escaped(text)}</text>' if text else ""
+    label = f'<text x="{start + 3:.1f}" y="{top + 12}">{escaped(text)}</text>' if text else ""
     return (
-        f'<g><title>{escaped(about)}</title><rect x="{left:.1f}" y="{top}" width="{max(wide - 0.5, 0.3):.1f}" '
+        f'<g><title>{escaped(about)}</title><rect x="{start:.1f}" y="{top}" width="{max(wide - 0.5, 0.3):.1f}" '
         f'height="{ROW - 1}" rx="1" fill="{fill}"/>{label}</g>\n'
     )
 
 
-def _legend(made: Sequence[Tree], top: int) -> Iterator[str]:
-    if any(tree.compared for tree in made):
+def _legend(graphs: Sequence[Tree], top: int) -> Iterator[str]:
+    if any(tree.compared for tree in graphs):
         yield f'<text x="{_MARGIN}" y="{top}">red: more than before; blue: less</text>\n'
         return
-    seen = {name.kind for tree in made for name in tree.names[1:]}
-    left: float = _MARGIN
+    seen = {name.kind for tree in graphs for name in tree.names[1:]}
+    start: float = _MARGIN
     for kind in KINDS:
         if kind in seen:
-            yield f'<rect x="{left:.0f}" y="{top - 10}" width="12" height="12" fill="{of_kind(kind)}"/>'
-            yield f'<text x="{left + 16:.0f}" y="{top}">{WORDS[kind]}</text>\n'
-            left += 16 + CHARACTER * len(WORDS[kind]) + 18
+            yield f'<rect x="{start:.0f}" y="{top - 10}" width="12" height="12" fill="{of_kind(kind)}"/>'
+            yield f'<text x="{start + 16:.0f}" y="{top}">{WORDS[kind]}</text>\n'
+            start += 16 + CHARACTER * len(WORDS[kind]) + 18
 
 
 def _rows(tree: Tree) -> int:

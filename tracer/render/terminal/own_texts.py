@@ -1,4 +1,4 @@
-"""Which texts of a program are its own: written in it, or put together from such. All others may be anybody's."""
+"""The texts of a program that are its own are written in it, or put together from such. All others may be anybody's."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ class OwnTexts:
         self._shapes: dict[int, bool] = {}
         for clause, node in self._nodes:
             if isinstance(node, Printf):
-                own = [self._is_own(clause, arg) for arg in node.args]
-                known = self._formats.setdefault(node.format, own)
-                self._formats[node.format] = [one and other for one, other in zip(known, own, strict=True)]
+                are_own = [self._is_own(clause, arg) for arg in node.args]
+                earlier = self._formats.setdefault(node.format, are_own)
+                self._formats[node.format] = [one and other for one, other in zip(earlier, are_own, strict=True)]
             elif isinstance(node, PrintValue):
                 self._shapes[node.shape] = self._shapes.get(node.shape, True) and self._is_own(clause, node.value)
 
     def arguments(self, format: int) -> tuple[int, ...]:
         """The places of those arguments of a printf that are its own wherever it stands."""
-        return tuple(place for place, own in enumerate(self._formats.get(format, ())) if own)
+        return tuple(place for place, is_own in enumerate(self._formats.get(format, ())) if is_own)
 
     def printed(self, shape: int) -> bool:
         """Whether all values of a type that print() shows are."""
@@ -81,8 +81,8 @@ class OwnTexts:
         elif isinstance(node, Find):
             self._mark(clause, node.slot, self.value(node.map))
 
-    def _mark(self, where: int | str, place: int, own: bool) -> None:
-        if not own:
+    def _mark(self, where: int | str, place: int, is_own: bool) -> None:
+        if not is_own:
             self._foreign.add((where, place))
 
     def _is_own(self, clause: int, expr: Expr) -> bool:

@@ -187,9 +187,9 @@ def _number(name: str, default: float) -> float:
 
 
 def _folder() -> str:
-    own = os.environ.get("DEBUGINFOD_CACHE_PATH")
-    if own:
-        return own
+    folder = os.environ.get("DEBUGINFOD_CACHE_PATH")
+    if folder:
+        return folder
     import pwd
 
     home = os.environ.get("XDG_CACHE_HOME")

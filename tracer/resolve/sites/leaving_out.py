@@ -22,5 +22,5 @@ def leave_out(
     which = f"{len(refused)} of {number} {of}"
     if len(refused) == number:
         raise ElfError(f"{which} cannot {what}; the first: {refused[0].message}", refused[0].hint)
-    some = next((UNSAFE for each in refused if (each.hint or "").endswith(UNSAFE)), "")
+    some = next((UNSAFE for error in refused if (error.hint or "").endswith(UNSAFE)), "")
     left_out.append(f"{which} left out: they cannot {what}; the first: {refused[0].message}{some}")

@@ -24,7 +24,7 @@ from tracer.plan.model import Plan
 class MadeHere:
     """A watcher that makes all calls itself."""
 
-    left = None
+    not_undone = None
     settled = True
 
     def open(self, calls: Sequence[Call], together: bool = False) -> list[int]:

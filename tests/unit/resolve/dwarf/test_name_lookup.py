@@ -169,7 +169,7 @@ def pointed(program: Path) -> list[Type | None]:
     found = info.parameters(site)
     assert isinstance(found, tuple)
     types = [each.type.target for each in found if isinstance(each.type, PointerType)]
-    return [info.at(each.place) for each in types if isinstance(each, NamedType) and each.place is not None]
+    return [info.type_at(each.place) for each in types if isinstance(each, NamedType) and each.place is not None]
 
 
 @pytest.mark.parametrize("form", FORMS)

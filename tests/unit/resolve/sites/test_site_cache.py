@@ -128,7 +128,7 @@ def test_every_form_of_operand_is_found_again() -> None:
     every: tuple[Operand, ...] = (Const(-1), Reg("di"), Mem("bp", -8, None, 4), place, GlobalPointer(place))
     every = (*every, Unreadable("because"))
     specs = tuple(ArgSpec(f"8@{number}", 8, True, operand, number == 1) for number, operand in enumerate(every))
-    assert marshalling.made(marshalling.plain(specs, site_cache._CLASSES), site_cache._CLASSES) == specs
+    assert marshalling.rebuilt(marshalling.plain(specs, site_cache._CLASSES), site_cache._CLASSES) == specs
 
 
 def rebuilt(path: Path) -> None:

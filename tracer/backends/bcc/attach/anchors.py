@@ -57,8 +57,8 @@ class Anchors:
 
     def look(self, held: Collection[int]) -> None:
         """Places anchors for the attach points that are `held`, if the main thread has ended or is another one now."""
-        found = self._main.take() if self._main is not None else ()
-        if not found or self._main is None:
+        happened = self._main.take() if self._main is not None else ()
+        if not happened or self._main is None:
             return
         try:
             facts = facts_of(self._pid)
@@ -70,9 +70,9 @@ class Anchors:
                 self._place(held, None)
         finally:
             self._main.go_on()
-        if EXECED in found and not self._multi:
+        if EXECED in happened and not self._multi:
             self._say(self._unplaced(_NO_LINKS))
-        elif EXECED in found and not self._main.stops:
+        elif EXECED in happened and not self._main.stops:
             self._say(
                 f"a thread of process {self._pid} that was not its main one ran another program:"
                 " what that did until its probes were set again was not seen"
@@ -80,8 +80,8 @@ class Anchors:
 
     def drop(self, points: Collection[int]) -> None:
         """Closes those of some attach points."""
-        self._close([each for each in self._links if each[1] in points])
-        self._links = [each for each in self._links if each[1] not in points]
+        self._close([link for link in self._links if link[1] in points])
+        self._links = [link for link in self._links if link[1] not in points]
 
     def close(self) -> None:
         """A second call does nothing."""
@@ -127,8 +127,8 @@ class Anchors:
         places: dict[tuple[str, FileIdentity], dict[int, int]] = {}
         for site in sites:
             if site.spot not in self._left_out:
-                found = places.setdefault((site.path, site.identity), {})
-                found[site.offset] = site.semaphore or found.get(site.offset, 0)
+                by_offset = places.setdefault((site.path, site.identity), {})
+                by_offset[site.offset] = site.semaphore or by_offset.get(site.offset, 0)
         for (path, identity), semaphores in places.items():
             file = open_verified(path, identity)
             try:

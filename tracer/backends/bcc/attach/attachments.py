@@ -51,9 +51,9 @@ class Attachments:
         return "_watcher" in self.__dict__
 
     @property
-    def left(self) -> str | None:
+    def not_undone(self) -> str | None:
         """See `backends.base.Session`."""
-        return self._watcher.left if self._has_watcher else None
+        return self._watcher.not_undone if self._has_watcher else None
 
     def attach(
         self, plan: Plan, programs: dict[tuple[int, int], int], texts: SiteTexts, noted: dict[int, range],
@@ -99,8 +99,8 @@ class Attachments:
                 self.left_out |= work.left_out
             for probe in plan.probes:
                 if probe.variants and not attached[probe.clause.id]:
-                    own = [site for variant in probe.variants for site in variant.sites]
-                    raise Refused(OSError(NOT_PROBED[0], ""), own).under(probe, plan)
+                    unprobed = [site for variant in probe.variants for site in variant.sites]
+                    raise Refused(OSError(NOT_PROBED[0], ""), unprobed).under(probe, plan)
             for anchors in self._anchors:
                 anchors.attached(self.left_out, self._points)
         except Stopped:
@@ -152,9 +152,9 @@ class Attachments:
     def detach_point(self, point: int, alone: Sequence[FileSite]) -> None:
         """Closes those of one attach point, which is the last at the places of the sites `alone`."""
         ending = (point, CALLS[1])  # calls and returns are counted for all attach points, or for none
-        own = [each for each in self._descriptors if each[1] in ending]
-        self._descriptors = [each for each in self._descriptors if each[1] not in ending]
-        self._close_in_order(own)
+        ending_links = [link for link in self._descriptors if link[1] in ending]
+        self._descriptors = [link for link in self._descriptors if link[1] not in ending]
+        self._close_in_order(ending_links)
         for anchors in self._anchors:
             anchors.drop(ending)
         self._watcher.check(alone)
@@ -184,9 +184,9 @@ class Attachments:
         return {point for _, point, _ in self._descriptors}
 
     def _close_in_order(self, held: list[Held]) -> None:
-        """Those at the ends of calls last: what was seen to begin before shall be seen to end."""
-        last = [each for each in held if each[0] in self._ends]
-        self._close([each for each in held if each[0] not in self._ends] if last else held)
+        """Closes those at the ends of calls last: what was seen to begin before shall be seen to end."""
+        last = [link for link in held if link[0] in self._ends]
+        self._close([link for link in held if link[0] not in self._ends] if last else held)
         if last:
             self._close(last)
 
@@ -226,16 +226,16 @@ def _by_program(
 ) -> dict[tuple[int, int], list[Marked]]:  # fmt: skip
     """The sites of each program of a clause, which may serve many variants; `first` numbers its first attach point."""
     texts_of = texts.cookies
-    found: dict[tuple[int, int], list[Marked]] = {}
-    own = [marks.get(first + point, repeat(0)) for point in range(len(probe.clause.names))]
-    one_point = len(own) == 1
+    by_program: dict[tuple[int, int], list[Marked]] = {}
+    numbers = [marks.get(first + point, repeat(0)) for point in range(len(probe.clause.names))]
+    one_point = len(numbers) == 1
     for variant in probe.variants:
         text = texts_of.get(variant.id, 0)
         if one_point:
-            marked = found.setdefault((programs[variant.id, first], first), [])
-            marked += [(site, cookie(text, number)) for site, number in zip(variant.sites, own[0], strict=False)]
+            marked = by_program.setdefault((programs[variant.id, first], first), [])
+            marked += [(site, cookie(text, number)) for site, number in zip(variant.sites, numbers[0], strict=False)]
             continue
         for site in variant.sites:
-            point, mark = first + site.point, cookie(text, next(own[site.point]))
-            found.setdefault((programs[variant.id, point], point), []).append((site, mark))
-    return found
+            point, mark = first + site.point, cookie(text, next(numbers[site.point]))
+            by_program.setdefault((programs[variant.id, point], point), []).append((site, mark))
+    return by_program

@@ -46,7 +46,8 @@ def _counter(map: int, index: int, multi: bool) -> int:
         (0xB7, 0, 0, 0),  # out: r0 = 0
         (0x95, 0, 0, 0),  # exit
     )
-    return bpf.program_load(b"".join(_INSTRUCTION.pack(*each) for each in code), "count_nested", multi=multi)
+    packed = b"".join(_INSTRUCTION.pack(*instruction) for instruction in code)
+    return bpf.program_load(packed, "count_nested", multi=multi)
 
 
 def counting(

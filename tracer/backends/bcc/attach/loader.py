@@ -117,8 +117,8 @@ def create_maps(
         if shared is None:
             _create(generated, loaded, plan)
         else:
-            own = (SCRATCH, SITE_TEXTS, SITE_PLACES)
-            loaded.maps |= {number: os.dup(each) for number, each in shared.maps.items() if number not in own}
+            of_sites = (SCRATCH, SITE_TEXTS, SITE_PLACES)
+            loaded.maps |= {number: os.dup(fd) for number, fd in shared.maps.items() if number not in of_sites}
         _create_own(generated, loaded)
         if groups is not None:
             _create_pages(loaded, groups)
@@ -312,7 +312,7 @@ def constants(generated: Generated) -> dict[int, str]:
 
 
 def _wanted(plan: Plan) -> Iterator[tuple[int, int]]:
-    """Each variant with the numbers of the attach points that its sites are of."""
+    """Yields each variant with the numbers of the attach points that its sites are of."""
     first = first_numbers(plan)
     for probe in plan.probes:
         if len(probe.clause.names) == 1:
@@ -330,24 +330,24 @@ def link(
     its own (`CONTROL`), the words of texts, the number of the attach point and what is `here` in those of theirs.
     """
     linked = bytearray(code)
-    for at in range(0, len(code) - 8, 8):
-        opcode, registers, _, low = struct.unpack_from("=BBhI", code, at)
-        high = struct.unpack_from("=I", code, at + 12)[0]
+    for offset in range(0, len(code) - 8, 8):
+        opcode, registers, _, low = struct.unpack_from("=BBhI", code, offset)
+        high = struct.unpack_from("=I", code, offset + 12)[0]
         if opcode == _LD_IMM64 and high in (_TAG, _CONTROL_TAG) and registers >> 4 == 0:
             kind, number = (_ADDRESS_IN_MAP, CONTROL) if high == _CONTROL_TAG else (_MAP_BY_DESCRIPTOR, low // _STEP)
-            struct.pack_into("=BBhI", linked, at, opcode, registers | kind << 4, 0, maps[number])
-            struct.pack_into("=I", linked, at + 12, 0)
+            struct.pack_into("=BBhI", linked, offset, opcode, registers | kind << 4, 0, maps[number])
+            struct.pack_into("=I", linked, offset + 12, 0)
         elif opcode == _LD_IMM64 and high == SITE_WORD_TAG and words is not None:
             first = 8 * (low // _STEP)
-            linked[at + 4 : at + 8] = words[first : first + 4]
-            linked[at + 12 : at + 16] = words[first + 4 : first + 8]
+            linked[offset + 4 : offset + 8] = words[first : first + 4]
+            linked[offset + 12 : offset + 16] = words[first + 4 : first + 8]
         elif opcode == _LD_IMM64 and high in (_POINT_TAG, pid_namespace.TAG):
-            struct.pack_into("=I", linked, at + 4, point if high == _POINT_TAG else here[low // _STEP])
-            struct.pack_into("=I", linked, at + 12, 0)
+            struct.pack_into("=I", linked, offset + 4, point if high == _POINT_TAG else here[low // _STEP])
+            struct.pack_into("=I", linked, offset + 12, 0)
         elif opcode == _LD_IMM64 and high == _TAI_TAG:
             ahead = ahead_ns("tai")
-            struct.pack_into("=I", linked, at + 4, ahead & 0xFFFF_FFFF)
-            struct.pack_into("=I", linked, at + 12, ahead >> 32 & 0xFFFF_FFFF)
+            struct.pack_into("=I", linked, offset + 4, ahead & 0xFFFF_FFFF)
+            struct.pack_into("=I", linked, offset + 12, ahead >> 32 & 0xFFFF_FFFF)
     return bytes(linked)
 
 

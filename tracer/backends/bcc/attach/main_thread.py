@@ -58,11 +58,11 @@ class MainThread:
 
     def take(self) -> set[int]:
         """Takes what happened since the last time."""
-        found = {
-            struct.unpack_from("=Q", batch.data, at)[0] for batch in self._ring.take() for at in batch.offsets
+        happened = {
+            struct.unpack_from("=Q", batch.data, offset)[0] for batch in self._ring.take() for offset in batch.offsets
         }
-        self._stopped = self._stopped or (self.stops and EXECED in found)
-        return found
+        self._stopped = self._stopped or (self.stops and EXECED in happened)
+        return happened
 
     def go_on(self) -> None:
         """Lets the process go on where it was stopped here."""
@@ -109,8 +109,8 @@ def _told(test: bytes, pid: int, what: int, ring: int, stops: bool = False) -> b
         struct.pack("=BBhi", 0xB7, 4, 0, _FORCE_WAKEUP),  # r4 =
         _call(_OUTPUT),
     ))  # fmt: skip
-    found = _number(len(tell) // 8 + 1) + struct.pack("=BBhi", 0x55, 0, len(tell) // 8, pid)  # if r0 != pid leave
-    return test + struct.pack("=hi", len(found + tell) // 8, 0) + found + tell + _LEAVE
+    is_other = _number(len(tell) // 8 + 1) + struct.pack("=BBhi", 0x55, 0, len(tell) // 8, pid)  # if r0 != pid leave
+    return test + struct.pack("=hi", len(is_other + tell) // 8, 0) + is_other + tell + _LEAVE
 
 
 def _number(beyond: int) -> bytes:

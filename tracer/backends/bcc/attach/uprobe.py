@@ -138,13 +138,13 @@ class Places(Work):
         """Attaches a program to sites for one process, or (None) for all."""
         groups: dict[tuple[str, FileIdentity, bool], list[_Marked]] = {}
         latest: object = None
-        for each in marked:
-            site = each[0]
+        for site_mark in marked:
+            site = site_mark[0]
             key = site.path, id(site.identity), site.kind
             if key != latest:  # the identity itself is compared and hashed field by field
                 latest = key
                 group = groups.setdefault((site.path, site.identity, site.is_return_probe), [])
-            group.append(each)
+            group.append(site_mark)
         for (name, identity, returns), sites in groups.items():
             file = self._files[name, identity]
             call = partial(self._link if self._multi else self._event, program, file, returns, pid)
@@ -157,7 +157,7 @@ class Places(Work):
                     return
 
     def _note_gone(self, pid: int | None) -> None:
-        """One has ended. Raises `TracerError` where it was the last."""
+        """Takes note of a process that has ended. Raises `TracerError` where it was the last."""
         self._gone.add(pid or 0)
         if len(self._gone) >= len(self._pids):
             raise TracerError(f"process {pid} has gone")
@@ -200,7 +200,7 @@ class Places(Work):
                         self.left_out[part[0][0].spot] = part[0][0]
 
     def _link(self, program: int, file: int, returns: bool, pid: int | None, marked: list[_Marked]) -> Call:
-        cookies = [each for _, each in marked]
+        cookies = [cookie for _, cookie in marked]
         references = [site.semaphore or 0 for site, _ in marked]
         return link_uprobes(
             program,

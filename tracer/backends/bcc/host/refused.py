@@ -52,8 +52,8 @@ class Refused(TracerError):
 
 def function_in(words: str) -> str | None:
     """The function that LLVM's error names, if any."""
-    found = re.search(r"in function (probe_\d+)(?:_(?:each|round|quick)_\d+)?\b", words)
-    return found[1] if found else None
+    match = re.search(r"in function (probe_\d+)(?:_(?:each|round|quick)_\d+)?\b", words)
+    return match[1] if match else None
 
 
 def is_too_much(error: Refused) -> bool:
@@ -78,12 +78,12 @@ def under_the_clause(error: Refused, plan: Plan) -> TracerError:
 
 def reads_back(code: bytes) -> bool:
     """Whether a program has an atomic instruction that does more than add (BPF instruction set, "Atomic")."""
-    at = 0
-    while at < len(code):
-        opcode, _, _, operation = struct.unpack_from("=BBhi", code, at)
+    position = 0
+    while position < len(code):
+        opcode, _, _, operation = struct.unpack_from("=BBhi", code, position)
         if opcode in (_STX_ATOMIC_32, _STX_ATOMIC_64) and operation != _PLAIN_ADD:
             return True
-        at += 16 if opcode == _LD_IMM64 else 8
+        position += 16 if opcode == _LD_IMM64 else 8
     return False
 
 

@@ -78,12 +78,12 @@ class Control:
 
     def noted(self, sites: range) -> list[bool]:
         """Whether each of these sites was hit."""
-        return [each != 0 for each in self._map[self._noted + sites.start : self._noted + sites.stop]]
+        return [word != 0 for word in self._map[self._noted + sites.start : self._noted + sites.stop]]
 
     def give(self, index: int, delta: int) -> None:
         """Keys that user space put into a map whose length probes ask for (negative: took out)."""
-        at = self._given + index
-        self._words[at] = (self._words[at] + delta) & 0xFFFF_FFFF_FFFF_FFFF
+        word = self._given + index
+        self._words[word] = (self._words[word] + delta) & 0xFFFF_FFFF_FFFF_FFFF
 
     def empty(self, index: int) -> None:
         """The map has no keys any more."""

@@ -35,14 +35,18 @@ class _Tracepoints:
 
     triggers = False
     late = True
+    counts = True
     thread_name: Fetch | None = None
 
     def group(self, site: Site) -> Hashable:
         return site.spot
 
-    def own(self, site: Site) -> tuple[str, str] | None:
+    def kernel_event(self, site: Site) -> tuple[str, str] | None:
         event = cast("KernelEvent", site)
         return event.system, event.name
+
+    def sampled(self, site: Site) -> None:
+        return None
 
     def fields(self, site: Site) -> Sequence[Fetch]:
         return [_fetch(cast("Field", spec.operand)) for spec in site.args]

@@ -1,4 +1,4 @@
-"""What a program does with its maps, which decides what the kernel can count for it."""
+"""The uses of a program's maps, which decide what the kernel can count for it."""
 
 from __future__ import annotations
 

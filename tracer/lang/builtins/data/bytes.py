@@ -152,7 +152,7 @@ def _ntop(call: Call) -> typed.Expr | None:
     parts = (UINT32,) if size == 4 else (UINT64, UINT64)
     offsets = (0, 8)[: len(parts)]
     address = tuple(
-        typed.Part(type, value.span, value, _number(at, call)) for type, at in zip(parts, offsets, strict=True)
+        typed.Part(type, value.span, value, _number(offset, call)) for type, offset in zip(parts, offsets, strict=True)
     )
     return _inet(call, family if family is not None else _AF_INET if size == 4 else _AF_INET6, address)
 
@@ -180,8 +180,8 @@ def _macaddr(call: Call) -> typed.Expr | None:
         return None
     if isinstance(value.type, MacType):
         return value
-    found = _block(value, MAC)
-    return replace(found, type=MAC) if isinstance(found, typed.Load | typed.Part | typed.Pack) else found
+    block = _block(value, MAC)
+    return replace(block, type=MAC) if isinstance(block, typed.Load | typed.Part | typed.Pack) else block
 
 
 # --- comparing
@@ -189,20 +189,20 @@ def _macaddr(call: Call) -> typed.Expr | None:
 
 def _memcmp(call: Call) -> typed.Expr | None:
     *sides, count = call.args
-    known = constant(count)
-    if known is not None and known < 0:
-        call.error(f"the count of memcmp() is negative: {known}", call.spans[2])
+    size = constant(count)
+    if size is not None and size < 0:
+        call.error(f"the count of memcmp() is negative: {size}", call.spans[2])
         return None
     if call.name == "memcmp_record" and isinstance(sides[0].type, TupleType) and isinstance(sides[1].type, TupleType):
         if sorted(sides[0].type.names) != sorted(sides[1].type.names):
             call.error("memcmp_record() compares records of the same fields", call.span)
             return None
         sides[1] = convert(sides[1], sides[1].type.ordered(sides[0].type.names))
-    found = [laid_out(side, known) for side in sides]
-    for side, laid in zip(sides, found, strict=True):
+    operands = [laid_out(side, size) for side in sides]
+    for side, laid in zip(sides, operands, strict=True):
         if laid is None:
             call.error(f"memcmp() compares numbers, strings, tuples and blocks, not {a_type(side.type)}", side.span)
-    blocks = tuple(filter(None, found))
+    blocks = tuple(filter(None, operands))
     return typed.Call(INT32, call.span, "memcmp", (*blocks, convert(count, UINT64))) if len(blocks) == 2 else None
 
 

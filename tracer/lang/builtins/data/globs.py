@@ -31,18 +31,19 @@ def parse_glob(pattern: bytes) -> Glob:
     """The pattern as it is written; a bracket that is not closed is a byte."""
     places: list[tuple[tuple[int, int], ...]] = []
     stars = set()
-    at = 0
-    while at < len(pattern):
-        byte = pattern[at]
-        at += 1
-        closing = pattern.find(b"]", at + 1 + pattern.startswith((b"!", b"^"), at)) if byte == ord("[") else -1
+    position = 0
+    while position < len(pattern):
+        byte = pattern[position]
+        position += 1
+        first = position + pattern.startswith((b"!", b"^"), position)
+        closing = pattern.find(b"]", first + 1) if byte == ord("[") else -1
         if byte == ord("*"):
             stars.add(len(places))
         elif byte == ord("?"):
             places.append(((_BYTE[0], _BYTE[-1]),))
         elif closing >= 0:
-            places.append(_class(pattern[at:closing]))
-            at = closing + 1
+            places.append(_class(pattern[position:closing]))
+            position = closing + 1
         else:
             places.append(((byte, byte),))
     return Glob(tuple(places), frozenset(stars))
@@ -52,11 +53,11 @@ def _class(inside: bytes) -> tuple[tuple[int, int], ...]:
     """The characters that a pair of brackets means."""
     negated = inside.startswith((b"!", b"^"))
     members: set[int] = set()
-    at = int(negated)
-    while at < len(inside):
-        ranges = inside[at + 1 : at + 2] == b"-" and at + 2 < len(inside)
-        members.update(range(inside[at], inside[at + 2 if ranges else at] + 1))
-        at += 3 if ranges else 1
+    position = int(negated)
+    while position < len(inside):
+        ranges = inside[position + 1 : position + 2] == b"-" and position + 2 < len(inside)
+        members.update(range(inside[position], inside[position + 2 if ranges else position] + 1))
+        position += 3 if ranges else 1
     wanted = [byte for byte in _BYTE if (byte in members) != negated]
     firsts = [byte for byte in wanted if byte - 1 not in wanted]
     lasts = [byte for byte in wanted if byte + 1 not in wanted]
@@ -72,9 +73,9 @@ def _expression(glob: Glob) -> re.Pattern[bytes]:
     for number, ranges in enumerate((*glob.places, None)):
         pieces += [b""] if number in glob.stars else []
         if ranges is not None:
-            inside = b"".join(b"\\x%02x-\\x%02x" % each for each in ranges)
+            inside = b"".join(b"\\x%02x-\\x%02x" % bounds for bounds in ranges)
             pieces[-1] += b"[%s]" % inside if ranges else b"(?!)"
     first, *between = pieces
     last = between.pop() if between else None
-    made = first + b"".join(b"(?=(.*?%s))\\%d" % (piece, at) for at, piece in enumerate(between, 1))
-    return re.compile(made if last is None else made + b".*" + last, re.S)
+    regex = first + b"".join(b"(?=(.*?%s))\\%d" % (piece, group) for group, piece in enumerate(between, 1))
+    return re.compile(regex if last is None else regex + b".*" + last, re.S)

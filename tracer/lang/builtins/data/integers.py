@@ -31,10 +31,10 @@ def _shifts(ctx: Lowering[V], call: typed.Call) -> V:
     assert isinstance(call.type, IntType)
     value, last = ctx.once(ctx.wrap(ctx.value(call.args[0]), UINT64)), call.type.bits - 8
     result = ctx.constant(0, UINT64)
-    for at in range(0, call.type.bits, 8):
-        shifted = ctx.arithmetic(">>", value, ctx.constant(at, UINT64), UINT64)
+    for shift in range(0, call.type.bits, 8):
+        shifted = ctx.arithmetic(">>", value, ctx.constant(shift, UINT64), UINT64)
         byte = ctx.arithmetic("&", shifted, ctx.constant(255, UINT64), UINT64)
-        moved = ctx.arithmetic("<<", byte, ctx.constant(last - at, UINT64), UINT64)
+        moved = ctx.arithmetic("<<", byte, ctx.constant(last - shift, UINT64), UINT64)
         result = ctx.arithmetic("|", result, moved, UINT64)
     return ctx.wrap(result, call.type)
 

@@ -31,7 +31,7 @@ def _typeinfo(call: Call) -> typed.Expr:
 
 
 def _is_scalar(call: Call) -> typed.Expr:
-    return typed.BoolLit(BOOL, call.span, not call.context.known.maps[call.args[0]].key)
+    return typed.BoolLit(BOOL, call.span, not call.context.known_facts.maps[call.args[0]].key)
 
 
 def _assert_str(call: Call) -> tuple[()]:
@@ -49,7 +49,7 @@ def _assert_str(call: Call) -> tuple[()]:
 
 def _check_key(call: Call) -> tuple[()]:
     name, _, function = call.args
-    if not call.context.known.maps[name].key:
+    if not call.context.known_facts.maps[name].key:
         call.error(f"call to {function} expects a map with explicit keys (non-scalar map)", call.spans[0])
     return ()
 

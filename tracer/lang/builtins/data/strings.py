@@ -148,7 +148,7 @@ def _described(ctx: Lowering[V], call: typed.Call) -> V:
     negated = ctx.arithmetic("-", ctx.constant(0, INT64), number, INT64)
     number = ctx.once(ctx.select(ctx.compare("<", number, ctx.constant(0, INT64)), negated, number))
     # -2**63 cannot be negated; it has no message either.
-    return _word(ctx, number, [_error_text(each) for each in range(_ERRORS)], b"Unknown error")
+    return _word(ctx, number, [_error_text(errno) for errno in range(_ERRORS)], b"Unknown error")
 
 
 def _word(ctx: Lowering[V], number: V, words: Sequence[bytes], otherwise: bytes) -> V:

@@ -37,7 +37,7 @@ def _offset(call: Call, type: Type, members: list[str], span_of: int) -> int | N
             return None
         field = type.field(name)
         if field is None:
-            names = [each.name for each in type.fields if each.name]
+            names = [member.name for member in type.fields if member.name]
             hint = suggest.hint(name, names, f"it has {', '.join(names)}")
             call.error(f"{type.name} has no member '{name}'", call.spans[span_of], hint)
             return None
@@ -61,8 +61,8 @@ def _container_of(call: Call) -> typed.Expr | None:
         return None
     before = typed.IntLit(UINT64, call.span, offset)
     start = fold(typed.Binary(UINT64, call.span, "-", convert(pointer, UINT64), before))
-    known = isinstance(type, StructType) and call.context.types.types.get(type.name) is type
-    to = PointerType(target=NamedType(str(type)) if known else type)
+    declared = isinstance(type, StructType) and call.context.types.types.get(type.name) is type
+    to = PointerType(target=NamedType(str(type)) if declared else type)
     if isinstance(pointer.type, VariablePointer):
         to = replace(pointer.type, target=to.target, moved=True)
     return replace(convert(start, to), type=to)

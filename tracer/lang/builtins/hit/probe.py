@@ -68,7 +68,8 @@ def _argument_type(context: Context, name: str, index: int, span: Span) -> IntTy
     specs = [site.args[index] for site in sites]
     real = next((spec for spec in specs if spec.is_float), None)
     if real is not None:
-        other = next((at for at, spec in enumerate(specs) if (spec.is_float, spec.size) != (True, real.size)), None)
+        others = (place for place, spec in enumerate(specs) if (spec.is_float, spec.size) != (True, real.size))
+        other = next(others, None)
         if other is None:
             return FloatType(8 * real.size)
         message = f"{name} is a float{8 * real.size} at {sites[specs.index(real)].shown} ({real.text})"
@@ -227,14 +228,14 @@ def _register(call: Call) -> typed.Expr | None:
         call.error("reg() has no one moment in a clause of calls", call.span, "read it in a uprobe or uretprobe")
         return None
     arch = native()
-    known = () if arch is None else (*arch.registers, *arch.state)
+    registers = () if arch is None else (*arch.registers, *arch.state)
     other = {"pc": "ip", "ip": "pc"}.get(name, f"x{name[1:]}" if name.startswith("r") else name)
-    own = name if name in known else other
-    if own not in known:
-        every = known if "pc" in known else (*known, "pc")
+    register = name if name in registers else other
+    if register not in registers:
+        every = registers if "pc" in registers else (*registers, "pc")
         call.error(f"there is no register '{name}' here", call.spans[0], f"there are {', '.join(every)}")
         return None
-    return typed.Call(UINT64, call.span, call.name, (string(own.encode(), call.spans[0]),))
+    return typed.Call(UINT64, call.span, call.name, (string(register.encode(), call.spans[0]),))
 
 
 def _read_register(ctx: Lowering[V], call: typed.Call) -> V:
@@ -254,13 +255,13 @@ def _variable(call: Call) -> typed.Expr | None:
         hint = f'keep it from a uprobe or usdt probe of the same file: @v[tid] = uaddr("{name}");'
         context.untyped(f"uaddr() is not known {where}", call.span, hint)
         return None
-    found = {outside().variable(site, name) for site in inside}
-    places = [each for each in found if not isinstance(each, str)]
-    if len(found) > 1:
+    variables = {outside().variable(site, name) for site in inside}
+    places = [variable for variable in variables if not isinstance(variable, str)]
+    if len(variables) > 1:
         context.error(f"{name} is at another distance from each site", call.span, "write a clause for each of them")
         return None
     if not places:
-        context.error(str(*found), call.spans[0], "uaddr() takes a global or static variable of the probe's file")
+        context.error(str(*variables), call.spans[0], "uaddr() takes a global or static variable of the probe's file")
         return None
     ((distance, type),) = places
     here = string(b"ip" if "ip" in arch.registers else b"pc", call.span)

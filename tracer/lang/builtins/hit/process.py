@@ -51,15 +51,15 @@ def nodes() -> list[tuple[int, list[range]]]:
 
 def _node(ctx: Lowering[V], node: typed.Builtin) -> V:
     """`numaid`, by the CPU, which every backend knows."""
-    found, zero = nodes(), ctx.constant(0, UINT64)
-    if len(found) < 2:
-        return ctx.constant(found[0][0] if found else 0, UINT64)
+    numa_nodes, zero = nodes(), ctx.constant(0, UINT64)
+    if len(numa_nodes) < 2:
+        return ctx.constant(numa_nodes[0][0] if numa_nodes else 0, UINT64)
     cpu, number = ctx.once(ctx.built_in("cpu", node.span)), zero
-    for each, some in found:
+    for node_number, some in numa_nodes:
         for part in some:
             from_first = ctx.arithmetic("-", cpu, ctx.constant(part.start, UINT64), UINT64)
             inside = ctx.compare("<", from_first, ctx.constant(len(part), UINT64))
-            number = ctx.select(inside, ctx.constant(each, UINT64), number)
+            number = ctx.select(inside, ctx.constant(node_number, UINT64), number)
     return number
 
 

@@ -10,10 +10,10 @@ from tracer.kinds.registry import named
 from tracer.lang import typed
 from tracer.lang.builtins.registry import FUNCTIONS, VALUES
 from tracer.lang.check.expressions import maps, memory
-from tracer.lang.check.expressions.operands import integer, known
+from tracer.lang.check.expressions.operands import integer, known_integer
 from tracer.lang.check.expressions.typenames import asked, least
 from tracer.lang.constructs import BuiltinFunction, Call, Parameter
-from tracer.lang.fold import convert, made, written
+from tracer.lang.fold import convert, literal_of, written
 from tracer.lang.scope.context import Context, Variable
 from tracer.lang.syntax import ast
 from tracer.lang.types import UINT64, IntType, StringType, Type
@@ -110,7 +110,7 @@ def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
     """A call as a value."""
     if not node.args and node.name.removeprefix(_OWN) in VALUES:
         return name(ctx, ast.Name(node.span, node.name))
-    function = found(ctx, node)
+    function = function_of(ctx, node)
     if function is None:
         return None
     if function.role == "aggregation":
@@ -122,23 +122,23 @@ def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
     if not _here(ctx, node, function):
         return None
     checked = arguments(ctx, node, function)
-    result = _made(function, checked)
+    result = _result_of(function, checked)
     assert not isinstance(result, (typed.Stmt, tuple))
     if not isinstance(result, typed.Call) or function.fold is None:
         return result
-    values = [written(each) for each in result.args]
+    values = [written(arg) for arg in result.args]
     if None in values:
         return result
-    folded = made(function.fold(result.type, *values), result.type, node.span)
+    folded = literal_of(function.fold(result.type, *values), result.type, node.span)
     return replace(folded, type=result.type) if isinstance(result.type, StringType) else folded
 
 
 def effect(ctx: Context, node: ast.Call) -> tuple[typed.Stmt, ...]:
     """A call of a function that is a statement."""
-    function = found(ctx, node)
+    function = function_of(ctx, node)
     if function is None or not _here(ctx, node, function):
         return ()
-    result = _made(function, arguments(ctx, node, function))
+    result = _result_of(function, arguments(ctx, node, function))
     if isinstance(result, tuple):
         return result
     return (result,) if isinstance(result, typed.Stmt) else ()
@@ -153,8 +153,8 @@ def _here(ctx: Context, node: ast.Call, function: BuiltinFunction) -> bool:
     return not ctx.misplaced(where, node.span, f"it belongs to a {named(needed)}")
 
 
-def _made(function: BuiltinFunction, checked: Call) -> typed.Expr | typed.Stmt | tuple[typed.Stmt, ...] | None:
-    if any(each is None for each in checked.args) and not function.partial:
+def _result_of(function: BuiltinFunction, checked: Call) -> typed.Expr | typed.Stmt | tuple[typed.Stmt, ...] | None:
+    if any(arg is None for arg in checked.args) and not function.partial:
         return None
     if function.rule is not None:
         return function.rule(checked)
@@ -162,7 +162,7 @@ def _made(function: BuiltinFunction, checked: Call) -> typed.Expr | typed.Stmt |
     return typed.Call(function.type, checked.span, function.name, tuple(checked.args))
 
 
-def found(ctx: Context, node: ast.Call) -> BuiltinFunction | None:
+def function_of(ctx: Context, node: ast.Call) -> BuiltinFunction | None:
     """The object of a function called with a number of arguments that it takes; reports what is wrong."""
     function = FUNCTIONS.get(node.name)
     if function is None:
@@ -256,12 +256,12 @@ def _variable(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) ->
     if not isinstance(node, ast.Var):
         ctx.error(f"{function}() sets a variable here", node.span, "write a name such as $x")
         return None
-    found = ctx.lookup(node.name)
-    if found is None:
+    variable = ctx.lookup(node.name)
+    if variable is None:
         ctx.error(f"{node.name} is used before it is assigned", node.span, f"write let {node.name}; before it")
     else:
-        ctx.found.variable(found.key).targeted = True
-    return found
+        ctx.facts.variable(variable.key).targeted = True
+    return variable
 
 
 def _text(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> str | None:
@@ -278,7 +278,7 @@ def _percentage(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) 
         return node.text
     if isinstance(node, ast.StrLit):
         return _text(ctx, node, wanted, function)
-    value = known(ctx, node, wanted.what)
+    value = known_integer(ctx, node, wanted.what)
     return None if value is None else str(value)
 
 
@@ -332,16 +332,16 @@ def _type(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> Typ
     if isinstance(node, ast.Call) and node.name == "typeof" and len(node.args) == 1:
         node = node.args[0]
     type = asked(ctx, node, smallest=function in ("sizeof", "typeinfo"), in_memory=function == "sizeof")
-    found = None if type is None else ctx.types.complete(type)
-    if type is not None and found is None:
+    complete = None if type is None else ctx.types.complete(type)
+    if type is not None and complete is None:
         ctx.error(f"'{type}' is not declared", node.span)
-    return found
+    return complete
 
 
 def _described(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> tuple[str, str] | None:
     """The name of bpftrace for a type, or for an aggregation: `count_t`."""
-    if isinstance(node, ast.MapRef) and node.name in ctx.known.maps:
-        facts = ctx.known.maps[node.name]
+    if isinstance(node, ast.MapRef) and node.name in ctx.known_facts.maps:
+        facts = ctx.known_facts.maps[node.name]
         if facts.kind not in (None, "scalar") and bool(node.key) == bool(facts.key):
             return f"{facts.kind}_t", f"{facts.kind}_t"
     from tracer.lang.types.described import described
@@ -374,7 +374,7 @@ def _members(ctx: Context, node: ast.Expr, wanted: Parameter, function: str) -> 
 _KINDS: dict[str, Callable[[Context, ast.Expr, Parameter, str], Any]] = {
     "integer": lambda ctx, node, wanted, function: integer(ctx, node, wanted.what),
     "unsigned": _unsigned,
-    "constant": lambda ctx, node, wanted, function: known(ctx, node, wanted.what),
+    "constant": lambda ctx, node, wanted, function: known_integer(ctx, node, wanted.what),
     "string": _string,
     "text": _text,
     "percentage": _percentage,
@@ -383,7 +383,7 @@ _KINDS: dict[str, Callable[[Context, ast.Expr, Parameter, str], Any]] = {
     "type": _type,
     "described": _described,
     "members": _members,
-    "optional constant": lambda ctx, node, wanted, function: known(ctx, node, wanted.what),
+    "optional constant": lambda ctx, node, wanted, function: known_integer(ctx, node, wanted.what),
     "value": lambda ctx, node, wanted, function: ctx.expr(node),
     "bytes": lambda ctx, *rest: rest[0].value if isinstance(rest[0], ast.StrLit) else _memory(ctx, *rest),
     "memory": _memory,

@@ -6,7 +6,7 @@ from tracer.dataclass import replace
 from tracer.errors import Fault, Span
 from tracer.lang import typed
 from tracer.lang.check.expressions import calls, maps, memory
-from tracer.lang.check.expressions.operands import condition, decided, integer, known, present
+from tracer.lang.check.expressions.operands import condition, decided, integer, known_integer, present
 from tracer.lang.check.expressions.operators import binary, warn_of_bend
 from tracer.lang.check.expressions.typenames import named
 from tracer.lang.fold import constant, convert, fold, known_now, literal, string
@@ -133,7 +133,7 @@ def _variable(ctx: Context, node: ast.Var) -> typed.Expr | None:
         hint = words.variable(node.name) or near
         ctx.error(f"{node.name} is used before it is assigned", node.span, hint)
         return None
-    facts = ctx.known.variables.get(variable.key)
+    facts = ctx.known_facts.variables.get(variable.key)
     if ctx.final and facts is not None and facts.is_unknown:
         ctx.error(f"{node.name} is never assigned, and has no type", node.span, f"write let {node.name}: int64;")
         return None
@@ -228,7 +228,7 @@ def _increment(ctx: Context, node: ast.IncDec) -> typed.Expr | None:
     variable = ctx.lookup(node.target.name)
     if variable is None:
         return None
-    facts = ctx.found.variable(variable.key)
+    facts = ctx.facts.variable(variable.key)
     facts.targeted = True
     facts.add_weak(LITERAL if delta > 0 else INT64, node.span)
     if value is None:
@@ -275,8 +275,8 @@ def _field(ctx: Context, node: ast.Field) -> typed.Expr | None:
     if isinstance(node.operand, ast.Field):
         from tracer.lang.check.expressions import parameters
 
-        if (found := parameters.part(ctx, node)) is not None:
-            return found
+        if (held := parameters.part(ctx, node)) is not None:
+            return held
     operand = expr(ctx, node.operand)
     if operand is None:
         return None
@@ -290,7 +290,7 @@ def _index(ctx: Context, node: ast.Index) -> typed.Expr | None:
     if operand is None:
         return None
     if isinstance(operand.type, TupleType):
-        index = known(ctx, node.index, "the index of a tuple")
+        index = known_integer(ctx, node.index, "the index of a tuple")
         return None if index is None else _item(ctx, node, operand, str(index))
     index_at = integer(ctx, node.index, "an index")
     return None if index_at is None else memory.element(ctx, operand, index_at, node.span)

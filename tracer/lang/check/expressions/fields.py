@@ -43,14 +43,14 @@ _QUALIFIERS = frozenset(("const", "volatile", "__user", "__kernel", "__iomem", "
 def whole(ctx: Context, span: Span) -> typed.Expr | None:
     """`args`: a record of all fields that can be read."""
     fields = _fields(ctx)
-    readable = [each for each in fields if not isinstance(_type(ctx, each), str)]
+    readable = [field for field in fields if not isinstance(_type(ctx, field), str)]
     if not readable:
         ctx.error(f"{ctx.unit.sites[0].probe} has no fields that can be read, so there are no args", span)
         return None
-    values = present([named(ctx, each.name, span) for each in readable])
+    values = present([named(ctx, field.name, span) for field in readable])
     if values is None:
         return None
-    names = tuple(each.name for each in readable)
+    names = tuple(field.name for field in readable)
     return typed.TupleExpr(TupleType(tuple(value.type for value in values), names), span, tuple(values))
 
 
@@ -58,11 +58,11 @@ def named(ctx: Context, name: str, span: Span) -> typed.Expr | None:
     """`args.name`, which all the events of the clause must have in the same place among their fields."""
     places: dict[tuple[int, str, int, bool], str] = {}
     for site in ctx.unit.sites:
-        index, spec = next(((at, each) for at, each in enumerate(site.args) if each.text == name), (-1, None))
+        index, spec = next(((place, arg) for place, arg in enumerate(site.args) if arg.text == name), (-1, None))
         if spec is None:
-            names = [each.text for each in site.args]
-            known = f"it has {', '.join(names)}" if names else "it has none"
-            ctx.error(f"{site.probe} has no field '{name}'", span, suggest.hint(name, names, known))
+            names = [arg.text for arg in site.args]
+            listed = f"it has {', '.join(names)}" if names else "it has none"
+            ctx.error(f"{site.probe} has no field '{name}'", span, suggest.hint(name, names, listed))
             return None
         places.setdefault((index, _field(spec).declared, _field(spec).size, _field(spec).signed), site.probe)
     if len(places) > 1:
@@ -86,15 +86,15 @@ def _field(spec: ArgSpec) -> Field:
 
 
 def _value(ctx: Context, index: int, field: Field, span: Span) -> typed.Expr | None:
-    at = typed.Arg(UINT64, span, index)
+    pointer = typed.Arg(UINT64, span, index)
     type = _type(ctx, field)
     if isinstance(type, str):
         ctx.error(f"args.{field.name} ({field.declared}) cannot be read: {type}", span)
         return None
     if isinstance(type, StringType):
-        return typed.Str(type, span, at, False)
+        return typed.Str(type, span, pointer, False)
     if not field.number:
-        return memory.load(ctx, type, at, 0, span)
+        return memory.load(ctx, type, pointer, 0, span)
     if isinstance(type, BoolType):
         type = IntType(8, False)
     assert isinstance(type, IntType)
@@ -124,11 +124,11 @@ def _type(ctx: Context, field: Field) -> Type | str:
 
 
 def _array(item: Type | None, count: int, size: int) -> Type | str:
-    each = size // count if count else 0
-    if item is not None and memory_size(item) == each:
+    item_size = size // count if count else 0
+    if item is not None and memory_size(item) == item_size:
         return ArrayType(item, count)
-    known = each in (1, 2, 4, 8) and each * count == size
-    return ArrayType(IntType(8 * each, False), count) if known else "it is an array of an unknown type"
+    regular = item_size in (1, 2, 4, 8) and item_size * count == size
+    return ArrayType(IntType(8 * item_size, False), count) if regular else "it is an array of an unknown type"
 
 
 def _named(ctx: Context, declared: str) -> Type | None:
@@ -136,8 +136,8 @@ def _named(ctx: Context, declared: str) -> Type | None:
     depth = words.count("*")
     name = " ".join(word for word in words if word != "*")
     if not depth:
-        found = _KERNELS.get(name) or ctx.types.find(name)
-        return None if isinstance(found, str) else found
+        type = _KERNELS.get(name) or ctx.types.find(name)
+        return None if isinstance(type, str) else type
     target: Type | None = None if name == "void" else CharType() if name == "char" else NamedType(name)
     for _ in range(depth - 1):
         target = PointerType(target=target)

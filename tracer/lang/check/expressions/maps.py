@@ -23,7 +23,7 @@ KEY_HINT = "all uses of a map have the same number and types of keys"
 
 def defined(ctx: Context, node: ast.MapRef) -> bool:
     """Whether some clause assigns the map; reports it otherwise."""
-    maps = ctx.known.maps
+    maps = ctx.known_facts.maps
     if node.name in maps and maps[node.name].kind is not None:
         return True
     assigned = [other for other, facts in maps.items() if facts.kind is not None]
@@ -62,7 +62,7 @@ def key(ctx: Context, name: str, nodes: Iterable[ast.Expr], span: Span) -> tuple
             return None
     if not _agree(ctx, name, tuple(stored(part.type) for part in parts), span):
         return None
-    types = ctx.known.maps[name].key if name in ctx.known.maps else None
+    types = ctx.known_facts.maps[name].key if name in ctx.known_facts.maps else None
     if types is None or len(types) != len(parts):
         return tuple(parts)
     if None in [join(stored(part.type), type) for part, type in zip(parts, types, strict=True)]:
@@ -73,11 +73,11 @@ def key(ctx: Context, name: str, nodes: Iterable[ast.Expr], span: Span) -> tuple
 
 
 def _agree(ctx: Context, name: str, types: tuple[Type, ...], span: Span) -> bool:
-    facts = ctx.found.map(name)
+    facts = ctx.facts.map(name)
     if facts.key is None or facts.key_span is None:
         facts.key, facts.key_span = types, span
         return True
-    place = ctx.at(facts.key_span)
+    place = ctx.position_of(facts.key_span)
     if len(types) != len(facts.key):
         ctx.error(f"{name} has {_count(types)} here, but {_count(facts.key)} at {place}", span, KEY_HINT)
         return False
@@ -94,12 +94,12 @@ def _agree(ctx: Context, name: str, types: tuple[Type, ...], span: Span) -> bool
 
 def hold(ctx: Context, node: ast.MapRef, kind: str, parameters: tuple[int, ...] = ()) -> bool:
     """Records what an assignment makes the map hold; whether that agrees with the assignments before."""
-    facts = ctx.found.map(node.name)
+    facts = ctx.facts.map(node.name)
     facts.value.assigned = True
     if facts.kind is None:
         facts.kind, facts.kind_span, facts.parameters = kind, node.span, parameters
         return True
-    place = ctx.at(facts.kind_span)
+    place = ctx.position_of(facts.kind_span)
     if facts.kind != kind:
         ctx.error(
             f"{node.name} holds {_kind(kind)} here, but {_kind(facts.kind)} at {place}",
@@ -119,11 +119,11 @@ def hold(ctx: Context, node: ast.MapRef, kind: str, parameters: tuple[int, ...] 
 
 def assigned_value(ctx: Context, node: ast.MapRef, type: Type, span: Span) -> None:
     """Records a plain assignment of a value of this type."""
-    facts = ctx.found.map(node.name).value
+    facts = ctx.facts.map(node.name).value
     conflict = facts.add(stored(type), span)
     if conflict is not None:
         ctx.error(
-            f"{node.name} is assigned {a_type(type)} here, but {a_type(conflict)} at {ctx.at(facts.span)}",
+            f"{node.name} is assigned {a_type(type)} here, but {a_type(conflict)} at {ctx.position_of(facts.span)}",
             span,
             mismatch_hint(type, conflict),
         )
@@ -140,7 +140,7 @@ def read(ctx: Context, node: ast.MapRef) -> typed.Expr | None:
 
 def single(ctx: Context, name: str, span: Span) -> Type | None:
     """The type of a map's values, as far as it is known; reports a map whose keys have no single value."""
-    facts = ctx.known.maps[name]
+    facts = ctx.known_facts.maps[name]
     if facts.kind is not None and facts.kind in AGGREGATIONS and not AGGREGATIONS[facts.kind].single:
         what = f"{name} is a {AGGREGATIONS[facts.kind].shown}, which has no single value"
         ctx.error(what, span, f"print({name}) prints all of it")
@@ -150,7 +150,7 @@ def single(ctx: Context, name: str, span: Span) -> Type | None:
 
 def address(ctx: Context, node: ast.MapRef, span: Span) -> typed.Expr | None:
     """`&@x`: a made-up number, as a program has no functions of C that could use the map there."""
-    type = ctx.known.maps[node.name].type() if defined(ctx, node) else None
+    type = ctx.known_facts.maps[node.name].type() if defined(ctx, node) else None
     if type is None:
         return None
     start = 0xFFFF_8880_0000_0000 + (crc32(node.name.encode()) << 12)
@@ -162,7 +162,7 @@ def increment(ctx: Context, node: ast.IncDec, target: ast.MapRef, delta: int) ->
     parts = key(ctx, target.name, target.key, target.span)
     if not hold(ctx, target, "scalar") or parts is None:
         return None
-    ctx.found.map(target.name).value.add_weak(LITERAL if delta > 0 else INT64, node.span)
+    ctx.facts.map(target.name).value.add_weak(LITERAL if delta > 0 else INT64, node.span)
     type = ctx.map_type(target.name)
     if type is None:
         return None
@@ -185,7 +185,7 @@ def element(ctx: Context, node: ast.Call) -> tuple[str, tuple[typed.Expr, ...]] 
     if not defined(ctx, target):
         return None
     nodes = node.args[1:] or target.key
-    if not nodes and ctx.known.maps[target.name].key:
+    if not nodes and ctx.known_facts.maps[target.name].key:
         what = f"{node.name}() needs a key: {target.name} has keys"
         ctx.error(what, node.span, f"clear({target.name}) removes all of them")
         return None

@@ -60,16 +60,16 @@ def held_member(
     `held` can be read; `make` makes the value. None where the path leads to no member, or to one that is not held.
     """
     start = 0
-    for each in path[1:]:
-        field = type.field(each.name) if isinstance(type, StructType) else None
+    for step in path[1:]:
+        field = type.field(step.name) if isinstance(type, StructType) else None
         if field is None:
             return None
         start, type = start + field.offset, ctx.types.complete(field.type) or field.type
     if not set().union(*held).issuperset(range(start, start + memory_size(type))):
         return None
     value = make()
-    for each in path[1:]:
-        value = value and member(ctx, value, each.name, each.span)
+    for step in path[1:]:
+        value = value and member(ctx, value, step.name, step.span)
     return value
 
 
@@ -84,31 +84,31 @@ def member(ctx: Context, operand: typed.Expr, name: str, span: Span) -> typed.Ex
     field = type.field(name)
     if field is None:
         names = [field.name for field in type.fields if field.name]
-        known = f"it has {', '.join(names)}" if names else "none is known: it is empty or only declared"
+        listed = f"it has {', '.join(names)}" if names else "none is known: it is empty or only declared"
         from tracer.lang import suggest
 
-        ctx.error(f"{type.name} has no member '{name}'", span, suggest.hint(name, names, known))
+        ctx.error(f"{type.name} has no member '{name}'", span, suggest.hint(name, names, listed))
         return None
-    if len(places := [str(each.offset) for each in type.fields if each.name == name]) > 1:  # of several base classes
+    if len(places := [str(twin.offset) for twin in type.fields if twin.name == name]) > 1:  # of several base classes
         what = f"{type.name} has several members '{name}', at its bytes {' and '.join(places)}"
         ctx.error(what, span, "read the one that you mean at its address, as in *(int32 *)(arg0 + 4)")
         return None
     holder = IntType(8, False) if field.width and isinstance(field.type, BoolType) else field.type
     if field.width and 0 < type.size - field.offset < memory_size(holder):
-        found = _in_parts(ctx, operand, field.offset, type.size - field.offset, span)
+        value = _in_parts(ctx, operand, field.offset, type.size - field.offset, span)
     else:
-        found = _at(ctx, holder, operand, _constant(field.offset, span), span)
-    return found if found is None or not field.width else bits(found, field, span)
+        value = _at(ctx, holder, operand, _constant(field.offset, span), span)
+    return value if value is None or not field.width else bits(value, field, span)
 
 
 def _in_parts(ctx: Context, operand: typed.Expr, start: int, size: int, span: Span) -> typed.Expr | None:
     """The integer in the last bytes of a packed struct, where they are not as many as an integer has."""
     whole: typed.Expr = _constant(0, span)
-    for at, part in placed_words(size):
-        found = _at(ctx, IntType(8 * part, False), operand, _constant(start + at, span), span)
-        if found is None:
+    for offset, part in placed_words(size):
+        part_value = _at(ctx, IntType(8 * part, False), operand, _constant(start + offset, span), span)
+        if part_value is None:
             return None
-        moved = typed.Binary(UINT64, span, "<<", convert(found, UINT64), _constant(8 * at, span))
+        moved = typed.Binary(UINT64, span, "<<", convert(part_value, UINT64), _constant(8 * offset, span))
         whole = fold(typed.Binary(UINT64, span, "|", whole, fold(moved)))
     return whole
 
@@ -134,12 +134,12 @@ def element(ctx: Context, operand: typed.Expr, index: typed.Expr, span: Span) ->
         if inside is None:
             return None
         index = inside
-    offset, at = scaled(ctx, index, item), constant(index)
+    offset, position = scaled(ctx, index, item), constant(index)
     if isinstance(operand.type, StringType) and not (in_memory or isinstance(operand, typed.Part)):
-        if at is not None and isinstance(operand, typed.StrLit):
-            return cast(literal((operand.value + b"\0")[at], span), CharType())
+        if position is not None and isinstance(operand, typed.StrLit):
+            return cast(literal((operand.value + b"\0")[position], span), CharType())
         return typed.Part(CharType(), span, operand, offset)
-    if in_memory and at is None and count > 1 and count * memory_size(item) <= _MOST_WHOLE:  # no computed address
+    if in_memory and position is None and count > 1 and count * memory_size(item) <= _MOST_WHOLE:  # no computed address
         if isinstance(operand, typed.Str):
             operand = typed.Load(ArrayType(_BYTE, count), operand.span, operand.address)
         return typed.Part(_shown(item), span, operand, offset)
@@ -150,18 +150,18 @@ def element(ctx: Context, operand: typed.Expr, index: typed.Expr, span: Span) ->
 
 def _inside(ctx: Context, index: typed.Expr, count: int, what: str) -> typed.Expr | None:
     """An index of so many elements: a constant one is checked here, any other at the hit."""
-    at = constant(index)
-    if at is None:
+    position = constant(index)
+    if position is None:
         number = index if isinstance(index.type, IntType) else convert(index, UINT64)
         return typed.Within(number.type, index.span, number, count)
-    if 0 <= at < count:
+    if 0 <= position < count:
         return index
-    ctx.error(f"there is no element {at} in {what}", index.span, "elements are counted from 0")
+    ctx.error(f"there is no element {position} in {what}", index.span, "elements are counted from 0")
     return None
 
 
 def scaled(ctx: Context, count: typed.Expr, item: Type) -> typed.Expr:
-    """So many values of a type, in bytes: uint64."""
+    """Multiplies an index by the size of a type: bytes, as uint64."""
     size = step(ctx, PointerType(target=item))
     return fold(typed.Binary(UINT64, count.span, "*", convert(count, UINT64), _constant(size, count.span)))
 
@@ -180,33 +180,33 @@ def _target(ctx: Context, pointer: typed.Expr) -> Type | None:
     if target is None:
         ctx.error("a void * does not say what it points to", pointer.span, "cast it, as in (int32 *)")
         return None
-    found = ctx.types.complete(target)
-    if found is None:
+    complete = ctx.types.complete(target)
+    if complete is None:
         assert isinstance(target, NamedType)
         from tracer.lang import suggest
 
         hint = suggest.hint(target.name, ctx.types.types, f"declare it before the first probe: {target.name} {{ … }};")
         ctx.error(f"'{target.name}' is not declared", pointer.span, hint)
-    return found
+    return complete
 
 
 def _at(ctx: Context, type: Type, operand: typed.Expr, offset: typed.Expr, span: Span) -> typed.Expr | None:
     """The value that lies so many bytes behind a pointer's target, or behind the beginning of a struct or array."""
-    found = ctx.types.complete(type)
-    if found is None:
+    complete = ctx.types.complete(type)
+    if complete is None:
         ctx.error(f"'{type}' is not declared", span)
         return None
     if isinstance(operand.type, PointerType):
-        return load(ctx, found, operand, offset, span)
+        return load(ctx, complete, operand, offset, span)
     if isinstance(operand, typed.Load):
-        return load(ctx, found, operand.address, offset, span)
-    if _shown(found) != found:
-        return typed.Part(_shown(found), span, operand, offset)
+        return load(ctx, complete, operand.address, offset, span)
+    if _shown(complete) != complete:
+        return typed.Part(_shown(complete), span, operand, offset)
     if isinstance(operand, typed.Part):
         offset = fold(typed.Binary(UINT64, span, "+", operand.offset, offset))
         operand = operand.operand
-    packed = _unpacked(operand, constant(offset), found, span) if isinstance(operand, typed.Pack) else None
-    return packed or typed.Part(found, span, operand, offset)
+    packed = _unpacked(operand, constant(offset), complete, span) if isinstance(operand, typed.Pack) else None
+    return packed or typed.Part(complete, span, operand, offset)
 
 
 def _shown(type: Type) -> Type:
@@ -216,18 +216,18 @@ def _shown(type: Type) -> Type:
     return type
 
 
-def _unpacked(pack: typed.Pack, at: int | None, type: Type, span: Span) -> typed.Expr | None:
+def _unpacked(pack: typed.Pack, start: int | None, type: Type, span: Span) -> typed.Expr | None:
     """An integer out of the one that holds it among those of a block; None where there is none such."""
-    if at is None or not isinstance(type, IntType):
+    if start is None or not isinstance(type, IntType):
         return None
     for item in pack.items:
         size = memory_size(item.type)
-        if at >= 0 and at + memory_size(type) <= size:
+        if start >= 0 and start + memory_size(type) <= size:
             word = convert(item, UINT64)
-            if at:
-                word = fold(typed.Binary(UINT64, span, ">>", word, typed.IntLit(UINT64, span, 8 * at)))
+            if start:
+                word = fold(typed.Binary(UINT64, span, ">>", word, typed.IntLit(UINT64, span, 8 * start)))
             return cast(word, type)
-        at -= size
+        start -= size
     return None
 
 
@@ -274,21 +274,21 @@ def _in_one(
     """The result of `read` for the variable that an address leads to: of several, for the one whose bytes hold it."""
     assert isinstance(address.type, VariablePointer)
     first, *others = address.type.others or (address.type,)
-    found = read(replace(first, moved=first.moved or address.type.moved))
-    for each in others:
-        value = read(replace(each, moved=each.moved or address.type.moved))
-        common = None if value is None or found is None else join(value.type, found.type)
-        if value is None or found is None or common is None:
+    result = read(replace(first, moved=first.moved or address.type.moved))
+    for variable in others:
+        value = read(replace(variable, moved=variable.moved or address.type.moved))
+        common = None if value is None or result is None else join(value.type, result.type)
+        if value is None or result is None or common is None:
             return None
-        there = typed.Binary(BOOL, address.span, "<", _in(address, each), _constant(1 << 24, address.span))
-        found = typed.Ternary(common, address.span, there, convert(value, common), convert(found, common))
-    return found
+        there = typed.Binary(BOOL, address.span, "<", _in(address, variable), _constant(1 << 24, address.span))
+        result = typed.Ternary(common, address.span, there, convert(value, common), convert(result, common))
+    return result
 
 
 def _in_variable(
     ctx: Context, type: Type, address: typed.Expr, pointer: VariablePointer, offset: typed.Expr | int, span: Span
 ) -> typed.Expr | None:
-    """The same in a variable: all of it, or a part of its bytes."""
+    """The value of a type in a variable: all of it, or a part of its bytes."""
     behind = offset if isinstance(offset, int) else constant(offset)
     if type == pointer.held and behind == 0 and not pointer.moved:
         return typed.Var(type, span, pointer.slot, pointer.name)
@@ -296,16 +296,16 @@ def _in_variable(
     if whole is None:
         return None
     more = _constant(offset, span) if isinstance(offset, int) else offset
-    at = fold(typed.Binary(UINT64, span, "+", _in(address, pointer), more))
-    known, size = constant(at), memory_size(whole.type)
-    if known is not None and known + memory_size(type) > size:
+    position = fold(typed.Binary(UINT64, span, "+", _in(address, pointer), more))
+    start, size = constant(position), memory_size(whole.type)
+    if start is not None and start + memory_size(type) > size:
         ctx.error(f"{pointer.name} has {size} bytes, and this is beyond them", span)
         return None
-    return _at(ctx, type, whole, at, span)
+    return _at(ctx, type, whole, position, span)
 
 
 def variable_bytes(ctx: Context, pointer: VariablePointer, span: Span) -> typed.Expr | None:
-    """All bytes of the variable that an address leads to."""
+    """The bytes of the variable that an address leads to, as one value."""
     held = pointer.held
     if held is None:
         what = "this can be the address of a map: nothing can be read there"
@@ -325,15 +325,15 @@ def read_there(ctx: Context, address: typed.Expr) -> typed.Expr | None:
         return address
     from tracer.lang.types.sizes import size_of
 
-    held = [each.held for each in address.type.others or (address.type,)]
+    held = [variable.held for variable in address.type.others or (address.type,)]
     most = max([size_of(type) for type in held if type is not None], default=1)
 
     def read(pointer: VariablePointer) -> typed.Expr | None:
         whole = variable_bytes(ctx, pointer, address.span)
         if whole is None:
             return None
-        at = _in(address, pointer)
-        return _at(ctx, ArrayType(_BYTE, max(most - (constant(at) or 0), 1)), whole, at, address.span)
+        offset = _in(address, pointer)
+        return _at(ctx, ArrayType(_BYTE, max(most - (constant(offset) or 0), 1)), whole, offset, address.span)
 
     return _in_one(ctx, address, read)
 

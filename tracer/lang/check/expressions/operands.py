@@ -1,4 +1,4 @@
-"""What an expression has to be where it stands.
+"""The checks that an expression is of the sort that its place takes.
 
 Everywhere in this package None stands for a value that has no type yet, or is wrong (which has been reported).
 """
@@ -16,8 +16,8 @@ from tracer.lang.types.combine import a_type
 
 def present(parts: list[typed.Expr | None]) -> list[typed.Expr] | None:
     """The parts, if none is missing."""
-    found = [part for part in parts if part is not None]
-    return found if len(found) == len(parts) else None
+    complete = [part for part in parts if part is not None]
+    return complete if len(complete) == len(parts) else None
 
 
 def integer(ctx: Context, node: ast.Expr, what: str) -> typed.Expr | None:
@@ -44,14 +44,14 @@ def condition(ctx: Context, node: ast.Expr, what: str, text: bool = False) -> ty
 def decided(ctx: Context, node: ast.Comptime, word: str) -> bool | None:
     """The value of a condition that is known before the first hit: only one side of it is looked at."""
     chosen = condition(ctx, node, f"the condition of {word}", text=True)
-    found = None if chosen is None else constant(chosen)
-    return None if found is None else bool(found)
+    truth = None if chosen is None else constant(chosen)
+    return None if truth is None else bool(truth)
 
 
-def known(ctx: Context, node: ast.Expr, what: str) -> int | None:
+def known_integer(ctx: Context, node: ast.Expr, what: str) -> int | None:
     """An expression that folds to an integer."""
     value = integer(ctx, node, what)
-    found = None if value is None else constant(value)
-    if value is not None and found is None:
+    number = None if value is None else constant(value)
+    if value is not None and number is None:
         ctx.error(f"{what} must be a constant", value.span, "it is needed before the first hit")
-    return found
+    return number

@@ -157,8 +157,8 @@ def _warn_of_sign(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, sp
 
 def warn_of_bend(ctx: Context, value: typed.Expr, to: Type) -> None:
     """Warns of a value that is converted to a type that cannot hold all its values."""
-    known = constant(value)
-    if not bends(value.type, to) or (known is not None and constant(convert(value, to)) == known):
+    number = constant(value)
+    if not bends(value.type, to) or (number is not None and constant(convert(value, to)) == number):
         return
     written = ctx.text(value.span)
     what = f"{written} is {a_type(value.type)} and becomes {a_type(to)} here, which cannot hold all its values"

@@ -37,13 +37,14 @@ def whole(ctx: Context, span: Span) -> typed.Expr | None:
     if not parameters:
         ctx.error("the function has no parameters, so there are no args", span)
         return None
-    others = ", ".join(f"args.{each.name}" for each in parameters if not each.reason and each.type is not None)
+    readable = [parameter for parameter in parameters if not parameter.reason and parameter.type is not None]
+    others = ", ".join(f"args.{parameter.name}" for parameter in readable)
     hint = f"these can be read: {others}" if others else None
-    found = present([_value(ctx, parameter, span, hint) for parameter in parameters])
-    if found is None:
+    values = present([_value(ctx, parameter, span, hint) for parameter in parameters])
+    if values is None:
         return None
     names = tuple(parameter.name for parameter in parameters)
-    return typed.TupleExpr(TupleType(tuple(value.type for value in found), names), span, tuple(found))
+    return typed.TupleExpr(TupleType(tuple(value.type for value in values), names), span, tuple(values))
 
 
 def named(ctx: Context, name: str, span: Span) -> typed.Expr | None:
@@ -57,36 +58,38 @@ def named(ctx: Context, name: str, span: Span) -> typed.Expr | None:
     parameters = _parameters(ctx, span)
     if parameters is None:
         return None
-    found = next((parameter for parameter in parameters if parameter.name == name), None)
-    if found is None:
+    wanted = next((parameter for parameter in parameters if parameter.name == name), None)
+    if wanted is None:
         names = [parameter.name for parameter in parameters]
         hint = suggest.hint(name, names, f"it has {', '.join(names)}") if names else None
         ctx.error(f"the function has no parameter '{name}'", span, hint)
         return None
-    return _value(ctx, found, span)
+    return _value(ctx, wanted, span)
 
 
 def part(ctx: Context, node: ast.Field) -> typed.Expr | None:
     """`args.name.member` of a parameter that cannot be read as a whole, where the member can; None elsewhere."""
     path: list[ast.Field] = []
-    at: ast.Expr = node
-    while isinstance(at, ast.Field):
-        path.insert(0, at)
-        at = at.operand
-    if len(path) < 2 or not isinstance(at, ast.Name) or at.name not in ("args", "vars"):
+    root: ast.Expr = node
+    while isinstance(root, ast.Field):
+        path.insert(0, root)
+        root = root.operand
+    if len(path) < 2 or not isinstance(root, ast.Name) or root.name not in ("args", "vars"):
         return None
-    if at.name == "vars" or variables.at_places(ctx):
+    if root.name == "vars" or variables.at_places(ctx):
         return variables.part(ctx, path)
     if ctx.types.outside is None or not ctx.unit.places:
         return None
-    known = ctx.types.outside().parameters(ctx.unit.places[0])
-    found = next((each for each in known if each.name == path[0].name), None) if isinstance(known, tuple) else None
-    if found is None or found.type is None or not (found.reason and found.pieces):
+    parameters = ctx.types.outside().parameters(ctx.unit.places[0])
+    if isinstance(parameters, str):
+        return None
+    parameter = next((candidate for candidate in parameters if candidate.name == path[0].name), None)
+    if parameter is None or parameter.type is None or not (parameter.reason and parameter.pieces):
         return None
     if _parameters(ctx, path[0].span) is None:  # they are not those of all sites
         return None
-    type, readable = ctx.types.complete(found.type) or found.type, replace(found, reason="")
-    held = [range(offset, offset + size) for offset, size, _, _ in found.pieces]
+    type, readable = ctx.types.complete(parameter.type) or parameter.type, replace(parameter, reason="")
+    held = [range(offset, offset + size) for offset, size, _, _ in parameter.pieces]
     return memory.held_member(ctx, path, type, held, lambda: _at_entry(ctx, readable, type, path[0].span))
 
 
@@ -106,11 +109,11 @@ def _parameters(ctx: Context, span: Span) -> tuple[Parameter, ...] | None:
         return None
     first: tuple[Parameter, ...] | None = None
     for site in sites:
-        found = ctx.types.outside().parameters(site)
-        if isinstance(found, str):
-            ctx.error(f"the parameters of {site.probe} are not known: {found}", span, _NUMBERED)
+        parameters = ctx.types.outside().parameters(site)
+        if isinstance(parameters, str):
+            ctx.error(f"the parameters of {site.probe} are not known: {parameters}", span, _NUMBERED)
             return None
-        if first is not None and found != first:
+        if first is not None and parameters != first:
             what, hint = f"{site.probe} has other parameters than {sites[0].probe}", "write a clause for each of them"
             if site.probe == sites[0].probe:  # static functions of several source files
                 one, other = f"{sites[0].address:#x}", f"{site.address:#x}"
@@ -118,7 +121,7 @@ def _parameters(ctx: Context, span: Span) -> tuple[Parameter, ...] | None:
                 hint = f"name one by its address, as in uprobe:{site.path}:{one}"
             ctx.error(what, span, hint)
             return None
-        first = found
+        first = parameters
     return first
 
 

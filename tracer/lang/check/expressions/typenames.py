@@ -70,8 +70,8 @@ def _pointer(ctx: Context, target: Type | None, node: ast.TypeName) -> PointerTy
 
 def _of(ctx: Context, node: ast.Expr) -> Type | None:
     """The type of `typeof(node)`."""
-    found = asked(ctx, node)
-    return None if found is None else settled(found)
+    type = asked(ctx, node)
+    return None if type is None else settled(type)
 
 
 def asked(ctx: Context, node: ast.Expr, smallest: bool = False, in_memory: bool = False) -> Type | None:
@@ -80,15 +80,15 @@ def asked(ctx: Context, node: ast.Expr, smallest: bool = False, in_memory: bool 
     room for a NUL that its text has.
     """
     if isinstance(node, ast.TypeExpr):
-        found = named(ctx, node.type)
-        return _pointer(ctx, found.target, node.type) if isinstance(found, PointerType) else found
+        type = named(ctx, node.type)
+        return _pointer(ctx, type.target, node.type) if isinstance(type, PointerType) else type
     if isinstance(node, ast.Name) and node.name not in VALUES:
-        type = ctx.types.find(node.name)
-        if type is not None and not isinstance(type, str):
-            return type
+        declared = ctx.types.find(node.name)
+        if declared is not None and not isinstance(declared, str):
+            return declared
     if isinstance(node, ast.StrLit):  # with what stands behind a NUL
         return StringType(len(node.value) + 1)
-    facts = ctx.known.maps.get(node.name) if isinstance(node, ast.MapRef) and not node.key else None
+    facts = ctx.known_facts.maps.get(node.name) if isinstance(node, ast.MapRef) and not node.key else None
     if facts is not None and facts.key:
         return facts.key[0] if len(facts.key) == 1 else TupleType(facts.key)
     with ctx.unread():
@@ -115,17 +115,17 @@ def _base(ctx: Context, node: ast.TypeName) -> Type | None:
             ctx.error(what, node.span, "config = { max_strlen = N } allows more")
             return None
         return StringType(first or ctx.config.max_strlen)
-    found = ctx.types.find(name)
-    if isinstance(found, str):
-        ctx.error(found, node.span)
+    type = ctx.types.find(name)
+    if isinstance(type, str):
+        ctx.error(type, node.span)
         return None
-    if isinstance(found, NamedType) and not pointed:
-        ctx.error(f"'{found}' is an incomplete type, which can only be pointed to", node.span, f"write {name} *")
+    if isinstance(type, NamedType) and not pointed:
+        ctx.error(f"'{type}' is an incomplete type, which can only be pointed to", node.span, f"write {name} *")
         return None
-    if found is not None:
+    if type is not None:
         # A pointer needs no more than the name, which may be declared by itself, or in terms of itself.
-        own = found.name if isinstance(found, StructType | EnumType) else ""
-        return NamedType(own) if pointed and ctx.types.types.get(own) is found else found
+        tag = type.name if isinstance(type, StructType | EnumType) else ""
+        return NamedType(tag) if pointed and ctx.types.types.get(tag) is type else type
     if node.struct and pointed:
         return NamedType(name)
     if node.struct:

@@ -53,33 +53,34 @@ def is_inside(ctx: Context, site: FileSite) -> bool:
 
 def whole(ctx: Context, word: str, span: Span) -> typed.Expr | None:
     """`vars`, or `args`: a record of all that can be read."""
-    found = _in_scope(ctx, word, span)
-    if found is None:
+    in_scope = _in_scope(ctx, word, span)
+    if in_scope is None:
         return None
     if word == "args":
-        found = [each for each in found if each.level == 0]
-    if not found:
+        in_scope = [local for local in in_scope if local.level == 0]
+    if not in_scope:
         ctx.error(f"no {_KINDS[word]} is in scope here", span)
         return None
-    named = [each for each in found if not each.reason and _is_shown(ctx, each)]
+    named = [local for local in in_scope if not local.reason and _is_shown(ctx, local)]
     if not named:
-        first = found[0]
-        ctx.error(f"none of {', '.join(each.name for each in found)} can be read: {first.name} is {first.reason}", span)
+        first = in_scope[0]
+        names = ", ".join(local.name for local in in_scope)
+        ctx.error(f"none of {names} can be read: {first.name} is {first.reason}", span)
         return None
-    values = [_value(ctx, word, each, span) for each in named]
+    values = [_value(ctx, word, local, span) for local in named]
     items = [value for value in values if value is not None]
     if len(items) < len(values):
         return None
-    names = tuple(each.name for each in named)
-    return typed.TupleExpr(TupleType(tuple(value.type for value in items), names), span, tuple(items))
+    fields = tuple(local.name for local in named)
+    return typed.TupleExpr(TupleType(tuple(value.type for value in items), fields), span, tuple(items))
 
 
 def named(ctx: Context, word: str, name: str, span: Span) -> typed.Expr | None:
     """`vars.name`, `args.name`."""
-    found = _in_scope(ctx, word, span)
-    if found is None:
+    in_scope = _in_scope(ctx, word, span)
+    if in_scope is None:
         return None
-    local = next((each for each in found if each.name == name), None)
+    local = next((variable for variable in in_scope if variable.name == name), None)
     if local is not None:
         return _value(ctx, word, local, span)
     if word == "vars":
@@ -91,7 +92,7 @@ def named(ctx: Context, word: str, name: str, span: Span) -> typed.Expr | None:
         if "thread-local" in of_file:
             ctx.error(f"vars.{name} cannot be read: {of_file}", span)
             return None
-    names = [each.name for each in found]
+    names = [variable.name for variable in in_scope]
     hint = suggest.hint(name, names, f"there are {', '.join(names)}") if names else None
     ctx.error(f"no {_KINDS[word]} '{name}' is in scope here", span, hint)
     return None
@@ -101,9 +102,9 @@ def part(ctx: Context, path: list[ast.Field]) -> typed.Expr | None:
     """`vars.name.member` of a variable of which only some members can be read, if it is one; None elsewhere."""
     if ctx.types.outside is None or not ctx.unit.places:
         return None
-    found = ctx.types.outside().variables(ctx.unit.places[0])
-    known = found if isinstance(found, tuple) else ()
-    local = next((each for each in known if each.name == path[0].name and not each.hidden), None)
+    in_scope = ctx.types.outside().variables(ctx.unit.places[0])
+    variables = in_scope if isinstance(in_scope, tuple) else ()
+    local = next((variable for variable in variables if variable.name == path[0].name and not variable.hidden), None)
     if local is None or local.type is None or local.reference or not (local.reason and local.pieces):
         return None
     type, pieces = ctx.types.complete(local.type) or local.type, local.pieces
@@ -125,12 +126,12 @@ def _in_scope(ctx: Context, word: str, span: Span) -> list[Local] | None:
         ctx.error(f"{word} needs a place in a program, and there is none", span)
         return None
     site = unit.places[0]
-    found = ctx.types.outside().variables(site)
-    if isinstance(found, str):
+    variables = ctx.types.outside().variables(site)
+    if isinstance(variables, str):
         hint = "compile it with -g, or install its debug symbols"
-        ctx.error(f"the variables at {site.shown} are not known: {found}", span, hint)
+        ctx.error(f"the variables at {site.shown} are not known: {variables}", span, hint)
         return None
-    return [each for each in found if not each.hidden and (word == "vars" or each.parameter)]
+    return [variable for variable in variables if not variable.hidden and (word == "vars" or variable.parameter)]
 
 
 def _is_shown(ctx: Context, local: Local) -> bool:
@@ -190,7 +191,7 @@ def _in_pieces(ctx: Context, type: Type, pieces: tuple[Piece, ...], span: Span) 
         items += [typed.IntLit(IntType(8, False), span, 0)] * (piece.offset - end)
         done = 0
         while done < piece.size:
-            size = next(each for each in (8, 4, 2, 1) if each <= piece.size - done)
+            size = next(width for width in (8, 4, 2, 1) if width <= piece.size - done)
             items.append(_part(piece, done, size, span))
             done += size
         end = piece.offset + piece.size
@@ -215,8 +216,8 @@ def _part(piece: Piece, start: int, size: int, span: Span) -> typed.Expr:
     """Some bytes of a piece."""
     tree, type = _tree(piece.tree, span), IntType(8 * size, False)
     if piece.memory:
-        at = fold(typed.Binary(UINT64, span, "+", tree, typed.IntLit(UINT64, span, start))) if start else tree
-        return typed.Load(type, span, at)
+        address = fold(typed.Binary(UINT64, span, "+", tree, typed.IntLit(UINT64, span, start))) if start else tree
+        return typed.Load(type, span, address)
     word = fold(typed.Binary(UINT64, span, ">>", tree, typed.IntLit(UINT64, span, 8 * start))) if start else tree
     return convert(word, type)
 

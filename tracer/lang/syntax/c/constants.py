@@ -114,16 +114,16 @@ class Constants(ABC):
         return cursor.fail(f"expected a constant, found {describe(token)}", token)
 
     def _size(self, word: Token) -> Number:
-        named = self.type_in_parentheses() if self.cursor.at("(") else None
+        named = self.type_in_parentheses() if self.cursor.next_is("(") else None
         if named is None or named.type is None or not named.align:
             self.cursor.fail(f"expected a type after {word.text}, as in {word.text}(int)", word)
         return Number(memory_size(named.type) if word.text == "sizeof" else named.align, ULONG)
 
     def _literal(self, token: Token) -> Number:
-        found = _INTEGER.fullmatch(token.text)
-        if found is None:
+        match = _INTEGER.fullmatch(token.text)
+        if match is None:
             self.cursor.fail(f"'{token.text}' is not an integer", token)
-        digits, suffix = found["digits"], found["suffix"].lower()
+        digits, suffix = match["digits"], match["suffix"].lower()
         plain = digits[:2].lower() not in ("0x", "0b") and not (digits[0] == "0" and len(digits) > 1)
         try:
             value = int(digits, 10 if plain else 0 if digits[1] in "xXbB" else 8)

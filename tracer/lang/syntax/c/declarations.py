@@ -51,10 +51,10 @@ class Declarations(Declarators):
         self._pack = [0]
 
     def declared(self) -> Declared:
-        """All of them, as the language takes them."""
+        """The declared types and constants, as the language takes them."""
         whole = {name: self.complete(of).type for name, of in self.types.items()}
         constants: dict[str, tuple[int, Type]] = {
-            name: (self.enumerators[name].value, own) for name, own in self._owners.items()
+            name: (self.enumerators[name].value, enum) for name, enum in self._owners.items()
         }
         return Declared({name: type for name, type in whole.items() if type is not None}, constants)
 
@@ -88,7 +88,7 @@ class Declarations(Declarators):
 
     def _external(self) -> None:
         cursor = self.cursor
-        if cursor.at("_Static_assert", "__asm__", "asm"):
+        if cursor.next_is("_Static_assert", "__asm__", "asm"):
             self._skip()
             return
         cursor.accept("__extension__")
@@ -101,10 +101,10 @@ class Declarations(Declarators):
         """Goes on behind a declaration, which ends in `;` or in the body of a function."""
         cursor, function = self.cursor, False
         while cursor.peek().kind != "end":
-            if cursor.at("("):
+            if cursor.next_is("("):
                 cursor.skip("(", ")")
                 function = True
-            elif cursor.at("{"):
+            elif cursor.next_is("{"):
                 cursor.skip("{", "}")
                 if function:
                     return
@@ -135,7 +135,7 @@ class Declarations(Declarators):
                 self._typedef(name, of, attributes)
             elif typedef:
                 cursor.fail(f"expected a name for the type, found {describe(cursor.peek())}")
-            if cursor.at("{"):
+            if cursor.next_is("{"):
                 cursor.skip("{", "}")
                 return
             if cursor.accept("="):
@@ -165,38 +165,38 @@ class Declarations(Declarators):
 
     def specifiers(self) -> tuple[Sized, Attributes]:
         cursor = self.cursor
-        found: Sized | None = None
+        type: Sized | None = None
         words: list[str] = []
         attributes = self.attributes()
         while (token := cursor.peek()).kind == "name":
-            if token.text in _TAGS and found is None and not words:
+            if token.text in _TAGS and type is None and not words:
                 cursor.take()
-                found = self._enum(token) if token.text == "enum" else self._struct(token)
-            elif token.text in _BASIC and found is None:
+                type = self._enum(token) if token.text == "enum" else self._struct(token)
+            elif token.text in _BASIC and type is None:
                 words.append(cursor.take().text)
-            elif found is None and not words and (token.text in self.types or token.text in USUAL):
+            elif type is None and not words and (token.text in self.types or token.text in USUAL):
                 cursor.take()
                 usual = USUAL.get(token.text)
-                found = self.types.get(token.text) or Sized(usual, memory_size(usual) if usual else 0)
+                type = self.types.get(token.text) or Sized(usual, memory_size(usual) if usual else 0)
             else:
                 break
             attributes = attributes.with_(self.attributes())
         if words:
-            found = _basic(words)
-        if found is None:
+            type = _basic(words)
+        if type is None:
             cursor.fail(*self._no_type(token))
-        return found, attributes
+        return type, attributes
 
     def _no_type(self, token: Token) -> tuple[str, Token, str | None]:
         if token.kind != "name":
             return f"expected a type, found {describe(token)}", token, None
         from tracer.lang import suggest
 
-        known = [*self.types, *USUAL, *_BASIC]
+        names = [*self.types, *USUAL, *_BASIC]
         hint = "declare it first, as in typedef unsigned int name; or struct name { … };"
         if f"struct {token.text}" in self.types:
             hint = f"write struct {token.text}"
-        return f"unknown type '{token.text}'", token, suggest.hint(token.text, known, hint)
+        return f"unknown type '{token.text}'", token, suggest.hint(token.text, names, hint)
 
     # --- structs and unions
 
@@ -205,9 +205,9 @@ class Declarations(Declarators):
         which else the brace is taken.
         """
         cursor = self.cursor
-        name = cursor.take() if cursor.peek().kind == "name" and not cursor.at(":") else None
+        name = cursor.take() if cursor.peek().kind == "name" and not cursor.next_is(":") else None
         tag = f"{word.text} {name.text}" if name is not None else word.text
-        if not cursor.at("{"):
+        if not cursor.next_is("{"):
             if name is None:
                 cursor.fail(f"expected a name or '{{' after '{word.text}', found {describe(cursor.peek())}")
             return name, tag, self.types.get(tag) or Sized(NamedType(tag), 0)
@@ -219,9 +219,9 @@ class Declarations(Declarators):
     def _struct(self, word: Token) -> Sized:
         cursor = self.cursor
         attributes = self.attributes()
-        name, tag, known = self._tag(word)
-        if known is not None:
-            return known
+        name, tag, declared = self._tag(word)
+        if declared is not None:
+            return declared
         members: list[Member] = []
         while not cursor.accept("}"):
             self._members(tag, members)
@@ -241,7 +241,7 @@ class Declarations(Declarators):
         cursor = self.cursor
         if cursor.accept(";"):
             return
-        if cursor.at("_Static_assert"):
+        if cursor.next_is("_Static_assert"):
             self._skip()
             return
         if cursor.peek().kind == "pragma":
@@ -249,22 +249,22 @@ class Declarations(Declarators):
             return
         start = cursor.peek()
         base, before = self.specifiers()
-        if cursor.at(";") and isinstance(base.type, StructType) and " " not in base.type.name:
+        if cursor.next_is(";") and isinstance(base.type, StructType) and " " not in base.type.name:
             members.append(Member("", base, None, before.align, before.packed))
-        while not cursor.at(";"):
+        while not cursor.next_is(";"):
             members.append(self._member(tag, base, before))
             if not cursor.accept(","):
                 break
-        if cursor.at("}"):
+        if cursor.next_is("}"):
             return  # C asks for a ';' here, but compilers do without
-        if not cursor.at(";"):
+        if not cursor.next_is(";"):
             cursor.fail(f"expected ';' after the member, found {describe(cursor.peek())}", start._replace(
                 start=cursor.peek().start, end=cursor.peek().end))
         cursor.take()
 
     def _member(self, tag: str, base: Sized, before: Attributes) -> Member:
         cursor = self.cursor
-        of, name = self.declarator(base) if not cursor.at(":") else (base, None)
+        of, name = self.declarator(base) if not cursor.next_is(":") else (base, None)
         of = self.complete(of)
         width = None
         if cursor.accept(":"):
@@ -291,11 +291,11 @@ class Declarations(Declarators):
             self.cursor.fail(f"a bit field of {of.type} cannot have {width} bits", token, f"it has 1 to {most}")
         return width
 
-    def _refuse_twins(self, tag: str, members: list[Member], at: Token) -> None:
+    def _refuse_twins(self, tag: str, members: list[Member], place: Token) -> None:
         seen: set[str] = set()
         for member in members:
             if member.name and member.name in seen:
-                self.cursor.fail(f"{tag} has two members '{member.name}'", at)
+                self.cursor.fail(f"{tag} has two members '{member.name}'", place)
             seen.add(member.name)
 
     # --- enums
@@ -303,9 +303,9 @@ class Declarations(Declarators):
     def _enum(self, keyword: Token) -> Sized:
         cursor = self.cursor
         attributes = self.attributes()
-        name, tag, known = self._tag(keyword)
-        if known is not None:
-            return known
+        name, tag, declared = self._tag(keyword)
+        if declared is not None:
+            return declared
         members: list[tuple[str, int]] = []
         value = -1
         while not cursor.accept("}"):
@@ -318,15 +318,15 @@ class Declarations(Declarators):
             value = self.constant(f"the value of {word.text}") if cursor.accept("=") else value + 1
             members.append((word.text, value))
             self.enumerators[word.text] = Number(value, _holding([(word.text, value)], INT, UINT, LONG, ULONG))
-            if not cursor.accept(",") and not cursor.at("}"):
+            if not cursor.accept(",") and not cursor.next_is("}"):
                 cursor.fail(f"expected ',' or '}}' after {word.text}, found {describe(cursor.peek())}")
         attributes = attributes.with_(self.attributes())
         holder = _holding(members, UINT, INT, ULONG, LONG)
         if attributes.packed:
             holder = _holding(members, *(IntType(bits, sign) for bits in (8, 16, 32, 64) for sign in (False, True)))
-        own = EnumType(holder.bits, holder.signed, tag, tuple(members))
-        self._owners.update(dict.fromkeys((word for word, _ in members), own))
-        of = Sized(own, max(holder.bits // 8, attributes.align))
+        enum = EnumType(holder.bits, holder.signed, tag, tuple(members))
+        self._owners.update(dict.fromkeys((word for word, _ in members), enum))
+        of = Sized(enum, max(holder.bits // 8, attributes.align))
         if name is not None:
             self.types[tag] = of
         return of

@@ -74,7 +74,7 @@ class Declarators(Constants):
             self.attributes()
         inner: list[Wrap] = []
         name = None
-        if cursor.at("("):
+        if cursor.next_is("("):
             after = cursor.second()
             if after.text in ("*", "(", "^", "__attribute__") or (
                 after.kind == "name" and not self.starts_type(after)
@@ -85,8 +85,8 @@ class Declarators(Constants):
         elif cursor.peek().kind == "name":
             name = cursor.take()
         suffixes: list[Wrap] = []
-        while cursor.at("[", "("):
-            suffixes.append(self._array() if cursor.at("[") else self._function())
+        while cursor.next_is("[", "("):
+            suffixes.append(self._array() if cursor.next_is("[") else self._function())
         return [*wraps, *reversed(suffixes), *inner], name
 
     def _array(self) -> Wrap:
@@ -94,7 +94,7 @@ class Declarators(Constants):
         opening = cursor.take()
         while cursor.peek().text in QUALIFIERS:
             cursor.take()
-        count = 0 if cursor.at("]") else self.constant("the size of the array")
+        count = 0 if cursor.next_is("]") else self.constant("the size of the array")
         closing = cursor.expect("]", "after the size of the array")
         if not 0 <= count < _MOST_ELEMENTS:
             cursor.fail(f"an array cannot have {count} elements", opening._replace(end=closing.end))
@@ -116,17 +116,17 @@ class Declarators(Constants):
         return lambda result: Sized(None, 0)
 
     def attributes(self) -> Attributes:
-        """All that stand here, with the qualifiers between them."""
-        cursor, found = self.cursor, Attributes()
+        """Reads the attributes that stand here, with the qualifiers between them."""
+        cursor, attributes = self.cursor, Attributes()
         while (token := cursor.peek()).kind == "name" and (token.text in QUALIFIERS or token.text in _ATTRIBUTES):
             cursor.take()
             if token.text in ("_Alignas", "alignas"):
-                found = found.with_(Attributes(align=self._alignas()))
+                attributes = attributes.with_(Attributes(align=self._alignas()))
             elif token.text in ("__attribute__", "__attribute"):
-                found = found.with_(self._attribute())
+                attributes = attributes.with_(self._attribute())
             elif token.text in _ATTRIBUTES:
                 cursor.skip("(", ")")
-        return found
+        return attributes
 
     def _alignas(self) -> int:
         named = self.type_in_parentheses()
@@ -138,7 +138,7 @@ class Declarators(Constants):
         return align
 
     def _attribute(self) -> Attributes:
-        cursor, found = self.cursor, Attributes()
+        cursor, attributes = self.cursor, Attributes()
         cursor.expect("(", "after __attribute__")
         cursor.expect("(", "after __attribute__")
         while not cursor.accept(")"):
@@ -146,21 +146,21 @@ class Declarators(Constants):
                 cursor.fail("the attribute is not closed", hint="write __attribute__((packed))")
             word = cursor.take().text.strip("_")
             if word == "packed":
-                found = found.with_(Attributes(packed=True))
+                attributes = attributes.with_(Attributes(packed=True))
             elif word == "aligned" and cursor.accept("("):
-                found = found.with_(Attributes(align=self._alignment()))
+                attributes = attributes.with_(Attributes(align=self._alignment()))
                 cursor.expect(")", "after the alignment")
             elif word == "aligned":
-                found = found.with_(Attributes(align=_BIGGEST_ALIGNMENT))
+                attributes = attributes.with_(Attributes(align=_BIGGEST_ALIGNMENT))
             elif word == "mode" and cursor.accept("("):
-                found = found.with_(Attributes(bits=_MODES.get(cursor.take().text.strip("_"), 0)))
+                attributes = attributes.with_(Attributes(bits=_MODES.get(cursor.take().text.strip("_"), 0)))
                 cursor.expect(")", "after the mode")
             elif word == "vector_size":
                 cursor.fail("vectors have no type here")
-            elif cursor.at("("):
+            elif cursor.next_is("("):
                 cursor.skip("(", ")")
         cursor.expect(")", "after the attributes")
-        return found
+        return attributes
 
     def _alignment(self) -> int:
         token = self.cursor.peek()

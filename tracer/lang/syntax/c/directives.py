@@ -44,17 +44,17 @@ def preprocess(text: str, includes: Sequence[str] = (), paths: Sequence[str] = (
     """The program without its directives. `includes` are headers that the command line names, `paths` where to look for
     headers. Raises `Fault`.
     """
-    found = list(_directives(text))
-    for word, _, span in found:
+    directives = list(_directives(text))
+    for word, _, span in directives:
         if word not in _KNOWN:
             hint = "known are #include, #define and conditions; comments begin with //"
             raise Fault(Diagnostic(f"unknown directive '#{word}'", span, hint))
     blanked = list(text)
-    for _, _, span in found:
+    for _, _, span in directives:
         _blank(blanked, span.start, span.end)
-    if not includes and all(word in ("define", "undef", "pragma") for word, _, _ in found):
-        return Preprocessed("".join(blanked), _defined((word, rest) for word, rest, _ in found))
-    output = _run(text, found, includes, paths)
+    if not includes and all(word in ("define", "undef", "pragma") for word, _, _ in directives):
+        return Preprocessed("".join(blanked), _defined((word, rest) for word, rest, _ in directives))
+    output = _run(text, directives, includes, paths)
     macros, headers, lines = _read(output)
     start = 0
     for number, line in enumerate(text.splitlines(keepends=True)):
@@ -66,59 +66,60 @@ def preprocess(text: str, includes: Sequence[str] = (), paths: Sequence[str] = (
 
 def _directives(text: str) -> Iterator[tuple[str, str, Span]]:
     """The directives that stand in no comment: the word, the rest, the place."""
-    comments = [found.span() for found in _COMMENT.finditer(text)]
-    for found in _DIRECTIVE.finditer(text):
-        start = found.start() + len(found.group()) - len(found.group().lstrip())
+    comments = [comment.span() for comment in _COMMENT.finditer(text)]
+    for match in _DIRECTIVE.finditer(text):
+        start = match.start() + len(match.group()) - len(match.group().lstrip())
         if not any(first < start < last for first, last in comments):
-            rest = re.sub(r"\\\r?\n", " ", found[2])
-            yield found[1], re.sub(r"/\*.*?\*/|//.*", " ", rest, flags=re.S), Span(start, found.end())
+            rest = re.sub(r"\\\r?\n", " ", match[2])
+            yield match[1], re.sub(r"/\*.*?\*/|//.*", " ", rest, flags=re.S), Span(start, match.end())
 
 
 def _blank(text: list[str], start: int, end: int) -> None:
-    for at in range(start, end):
-        if text[at] != "\n":
-            text[at] = " "
+    for offset in range(start, end):
+        if text[offset] != "\n":
+            text[offset] = " "
 
 
 def _defined(directives: Iterator[tuple[str, str]]) -> dict[str, str]:
     macros: dict[str, str] = {}
     for word, rest in directives:
-        found = _DEFINITION.match(rest)
-        if found is None:
+        definition = _DEFINITION.match(rest)
+        if definition is None:
             continue
         if word == "undef":
-            macros.pop(found[1], None)
-        elif word == "define" and not found[2]:
-            macros[found[1]] = found[3].strip()
+            macros.pop(definition[1], None)
+        elif word == "define" and not definition[2]:
+            macros[definition[1]] = definition[3].strip()
     return macros
 
 
-def _run(text: str, found: list[tuple[str, str, Span]], includes: Sequence[str], paths: Sequence[str]) -> str:
+def _run(text: str, directives: list[tuple[str, str, Span]], includes: Sequence[str], paths: Sequence[str]) -> str:
     import os
     import shutil
     import subprocess
 
-    first = next((span for word, _, span in found if word not in ("define", "undef", "pragma")), Span(0, 0))
+    first = next((span for word, _, span in directives if word not in ("define", "undef", "pragma")), Span(0, 0))
     compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
     if compiler is None:
         hint = "install a C compiler, gcc or clang; types can be declared in the program itself"
         raise Fault(Diagnostic("headers and conditions need a C compiler, and there is none", first, hint))
-    _refuse_irregular(found, includes, paths)
+    _refuse_irregular(directives, includes, paths)
     wanted = [*(f"-I{path}" for path in paths), *(word for name in includes for word in ("-include", name))]
     try:
         done = subprocess.run(
-            [compiler, "-E", "-dD", "-x", "c", *wanted, "-"], input=_skeleton(text, found).encode(errors="replace"),
+            [compiler, "-E", "-dD", "-x", "c", *wanted, "-"],
+            input=_skeleton(text, directives).encode(errors="replace"),
             capture_output=True, timeout=_PATIENCE_S, check=False, env={**os.environ, "LC_ALL": "C"},
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         why = f"takes longer than {_PATIENCE_S} s" if isinstance(error, subprocess.TimeoutExpired) else str(error)
         raise Fault(Diagnostic(f"{compiler} {why}", first)) from None
     if done.returncode:
-        raise Fault(_complaint(text, done.stderr.decode(errors="replace"), found))
+        raise Fault(_complaint(text, done.stderr.decode(errors="replace"), directives))
     return done.stdout.decode(errors="replace")
 
 
-def _refuse_irregular(found: list[tuple[str, str, Span]], includes: Sequence[str], paths: Sequence[str]) -> None:
+def _refuse_irregular(directives: list[tuple[str, str, Span]], includes: Sequence[str], paths: Sequence[str]) -> None:
     """Raises `Fault` for a header that is a FIFO or a device, also one that a header includes: the compiler would wait
     for it, or read without end.
     """
@@ -127,7 +128,7 @@ def _refuse_irregular(found: list[tuple[str, str, Span]], includes: Sequence[str
     from tracer.opening import content
 
     named: list[tuple[str, str | None, Span]] = [(name, "", Span(0, 0)) for name in includes]
-    named += [(*each, span) for word, rest, span in found if word == "include" for each in _header(rest, "")]
+    named += [(*header, span) for word, rest, span in directives if word == "include" for header in _header(rest, "")]
     seen: set[str] = set()
     while named and len(seen) < _MOST_HEADERS:
         name, here, span = named.pop()
@@ -142,10 +143,10 @@ def _refuse_irregular(found: list[tuple[str, str, Span]], includes: Sequence[str
             if not os.path.isfile(path):
                 raise Fault(Diagnostic(f"{path}: {error.strerror}", span)) from None
             continue  # the compiler says it
-        own = os.path.dirname(path)
+        folder = os.path.dirname(path)
         for word, rest, _ in _directives(text):
             if word == "include":
-                named += [(*each, span) for each in _header(rest, own)]
+                named += [(*header, span) for header in _header(rest, folder)]
 
 
 def _is_there(path: str) -> bool:
@@ -163,9 +164,9 @@ def _header(rest: str, here: str) -> list[tuple[str, str | None]]:
     return [] if header is None else [(header[2], here if header[1] == '"' else None)]
 
 
-def _skeleton(text: str, found: list[tuple[str, str, Span]]) -> str:
+def _skeleton(text: str, directives: list[tuple[str, str, Span]]) -> str:
     """The directives of a program among the numbers of all other lines, as many lines as it has."""
-    of_directives = {text.count("\n", 0, span.start): span for _, _, span in found}
+    of_directives = {text.count("\n", 0, span.start): span for _, _, span in directives}
     lines = [f"{_LINE} {number}" for number in range(text.count("\n") + 1)]
     for number, span in of_directives.items():
         whole = text[span.start : span.end].split("\n")
@@ -173,14 +174,14 @@ def _skeleton(text: str, found: list[tuple[str, str, Span]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _complaint(text: str, log: str, found: list[tuple[str, str, Span]]) -> Diagnostic:
+def _complaint(text: str, log: str, directives: list[tuple[str, str, Span]]) -> Diagnostic:
     """The preprocessor's first error, under the directive that it is about."""
-    at = _COMPLAINT.search(log)
-    if at is not None:
-        number = int(at[1]) - 1
-        span = next((span for _, _, span in found if text.count("\n", 0, span.start) == number), Span(0, 0))
-        missing = at[2].endswith("No such file or directory")
-        return Diagnostic(at[2], span, "-I DIR adds a directory to search for headers" if missing else None)
+    complaint = _COMPLAINT.search(log)
+    if complaint is not None:
+        number = int(complaint[1]) - 1
+        span = next((span for _, _, span in directives if text.count("\n", 0, span.start) == number), Span(0, 0))
+        missing = complaint[2].endswith("No such file or directory")
+        return Diagnostic(complaint[2], span, "-I DIR adds a directory to search for headers" if missing else None)
     first = _ANY_COMPLAINT.search(log)
     return Diagnostic(first[1] if first else "the preprocessor failed", Span(0, 0))
 
@@ -220,6 +221,6 @@ def placed_at(node: AnyPart, span: Span) -> AnyPart:
             changes[name] = placed_at(value, span)
         elif isinstance(value, tuple):
             changes[name] = tuple(
-                [placed_at(each, span) if isinstance(each, (ast.Expr, ast.TypeName)) else each for each in value]
+                [placed_at(item, span) if isinstance(item, (ast.Expr, ast.TypeName)) else item for item in value]
             )
     return replace(node, **changes)

@@ -1,4 +1,4 @@
-"""Where the members of structs and unions lie: the System V ABI of x86-64 and of aarch64, as gcc lays them out."""
+"""The layout of structs and unions: the System V ABI of x86-64 and of aarch64, as gcc follows it."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ def laid_out(name: str, union: bool, members: Iterable[Member], attributes: Attr
     align = 1
     for member in members:
         bits = 0 if union else bits
-        own = _alignment(member, attributes)
+        alignment = _alignment(member, attributes)
         size = memory_size(member.of.type) * 8 if member.of.type is not None else 0
         if member.width is None:
-            bits = _up(bits, own * 8)
-            align = max(align, own)
+            bits = _up(bits, alignment * 8)
+            align = max(align, alignment)
             fields.append((member, bits))
             bits += size
         elif member.width == 0:
             bits = _up(bits, max(member.of.align, member.align) * 8)
-            align = max(align, own) if _UNNAMED_BITS_ALIGN else align
+            align = max(align, alignment) if _UNNAMED_BITS_ALIGN else align
         else:
             if member.align:
                 bits = _up(bits, member.align * 8)
@@ -73,7 +73,7 @@ def laid_out(name: str, union: bool, members: Iterable[Member], attributes: Attr
             if not (attributes.packed or member.packed) and bits % natural + member.width > size:
                 bits = _up(bits, natural)
             if member.name or _UNNAMED_BITS_ALIGN:
-                align = max(align, own)
+                align = max(align, alignment)
             if member.name:
                 fields.append((member, bits))
             bits += member.width
@@ -96,10 +96,10 @@ def _field(member: Member, bit: int, size: int) -> Field:
     if member.width is None:
         return Field(member.name, type, bit // 8)
     assert isinstance(type, IntType | BoolType)
-    found = bit_field(member.name, type, bit, member.width, size)
-    if found is None:
+    field = bit_field(member.name, type, bit, member.width, size)
+    if field is None:
         raise ValueError(member.name)
-    return found
+    return field
 
 
 def array(item: Sized, count: int) -> Sized:

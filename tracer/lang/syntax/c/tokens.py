@@ -38,10 +38,10 @@ class Cursor:
         self._length = len(text)
         self._ahead: list[Token] = []
 
-    def _replaced(self, tokens: Iterator[Token], inside: frozenset[str], at: Token | None = None) -> Iterator[Token]:
+    def _replaced(self, tokens: Iterator[Token], inside: frozenset[str], name: Token | None = None) -> Iterator[Token]:
         for token in tokens:
-            if at is not None:
-                token = Token(token.kind, token.text, at.start, at.end)
+            if name is not None:
+                token = Token(token.kind, token.text, name.start, name.end)
             body = self.macros.get(token.text) if token.kind == "name" and token.text not in inside else None
             if body is None or len(inside) > _MOST_NESTED:
                 yield token
@@ -68,21 +68,21 @@ class Cursor:
         self.end = token.end
         return token
 
-    def at(self, *texts: str) -> bool:
+    def next_is(self, *texts: str) -> bool:
         """Whether the next token is one of these words or operators."""
         token = self.peek()
         return token.text in texts and token.kind in ("op", "name")
 
     def accept(self, *texts: str) -> bool:
         """Takes the next token if it is one of these."""
-        found = self.at(*texts)
-        if found:
+        matches = self.next_is(*texts)
+        if matches:
             self.take()
-        return found
+        return matches
 
     def expect(self, text: str, where: str) -> Token:
         """The next token, which has to be this one."""
-        if not self.at(text):
+        if not self.next_is(text):
             self.fail(f"expected '{text}' {where}, found {describe(self.peek())}")
         return self.take()
 
@@ -97,8 +97,8 @@ class Cursor:
 
     def fail(self, message: str, token: Token | None = None, hint: str | None = None) -> NoReturn:
         """Raises a fault at a token, the next one without any."""
-        at = token or self.peek()
-        raise Fault(Diagnostic(message, Span(at.start, at.end), hint))
+        place = token or self.peek()
+        raise Fault(Diagnostic(message, Span(place.start, place.end), hint))
 
 
 def describe(token: Token) -> str:
@@ -107,7 +107,7 @@ def describe(token: Token) -> str:
 
 
 def _raw(text: str, position: int) -> Iterator[Token]:
-    for found in _TOKEN.finditer(text, position):
-        kind = found.lastgroup
+    for match in _TOKEN.finditer(text, position):
+        kind = match.lastgroup
         if kind != "blank":
-            yield Token(str(kind), found.group(), found.start(), found.end())
+            yield Token(str(kind), match.group(), match.start(), match.end())

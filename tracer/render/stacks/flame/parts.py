@@ -1,4 +1,4 @@
-"""What goes into a page and a picture: the script, the style, and the graphs as data that is nothing but data."""
+"""The parts of a page and of a picture: the script, the style, and the graphs as data that is nothing but data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def part(name: str) -> str:
 
 def data(trees: Sequence[Tree]) -> str:
     """The graphs as JSON, in which no mark of HTML or XML is left."""
-    made = {
+    document = {
         "palette": PALETTE,
         "kinds": [[WORDS[kind], of_kind(kind)] for kind in KINDS],
         "maps": [
@@ -37,8 +37,8 @@ def data(trees: Sequence[Tree]) -> str:
                 "compared": tree.compared,
                 "leftOut": tree.left_out,
                 "names": [
-                    [printable(each.text), KINDS.index(each.kind), place(each.text, each.kind), printable(each.path)]
-                    for each in tree.names
+                    [printable(name.text), KINDS.index(name.kind), place(name.text, name.kind), printable(name.path)]
+                    for name in tree.names
                 ],
                 "depth": [row.depth for row in tree.rows],
                 "frame": [row.name for row in tree.rows],
@@ -48,8 +48,8 @@ def data(trees: Sequence[Tree]) -> str:
             for tree in trees
         ],
     }
-    text = json.dumps(made, ensure_ascii=False, separators=(",", ":"))
-    return "".join([_ESCAPES.get(each, each) for each in text])
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return "".join([_ESCAPES.get(character, character) for character in text])
 
 
 def escaped(text: str) -> str:

@@ -50,13 +50,13 @@ def trees(profiles: Sequence[Profile], page: Page) -> list[Tree]:
     if page.compare:
         before, after = profiles
         return [_tree(f"{after.name} against {before.name}", after, before)]
-    return [_tree(each.name, each) for each in profiles]
+    return [_tree(profile.name, profile) for profile in profiles]
 
 
 def _tree(name: str, profile: Profile, before: Profile | None = None) -> Tree:
     root, left_out = _Node(), 0
-    for side, each in enumerate((profile, before)):
-        for sample in each.samples if each is not None else ():
+    for side, compared in enumerate((profile, before)):
+        for sample in compared.samples if compared is not None else ():
             if sample.value <= 0:
                 left_out += 1
                 continue
@@ -78,9 +78,9 @@ def _name(frame: Frame) -> Name:
 
 
 def _preorder(shown: Name, root: _Node) -> Iterator[tuple[int, Name, _Node]]:
-    """Without recursion: a file of folded stacks may be of any depth."""
-    left = [(0, shown, root)]
-    while left:
-        depth, name, node = left.pop()
+    """Walks the tree without recursion: a file of folded stacks may be of any depth."""
+    pending = [(0, shown, root)]
+    while pending:
+        depth, name, node = pending.pop()
         yield depth, name, node
-        left += [(depth + 1, each, node.below[each]) for each in sorted(node.below, reverse=True)]
+        pending += [(depth + 1, child, node.below[child]) for child in sorted(node.below, reverse=True)]

@@ -66,14 +66,14 @@ def alignment(type: Type) -> int:
 
 def words(size: int, first: int, start: int = 0) -> Pieces:
     """A value in consecutive registers. The last is read in parts where its size is not that of an integer."""
-    found = []
-    for at in range(0, size, 8):
-        left, shift = min(8, size - at), 0
-        while left:
-            part = next(each for each in (8, 4, 2, 1) if each <= left)
-            found.append((start + at + shift // 8, part, first + at // 8, shift))
-            shift, left = shift + 8 * part, left - part
-    return tuple(found)
+    pieces = []
+    for offset in range(0, size, 8):
+        remaining, shift = min(8, size - offset), 0
+        while remaining:
+            part = next(width for width in (8, 4, 2, 1) if width <= remaining)
+            pieces.append((start + offset + shift // 8, part, first + offset // 8, shift))
+            shift, remaining = shift + 8 * part, remaining - part
+    return tuple(pieces)
 
 
 def _shape(type: Type) -> Shape:
@@ -146,9 +146,9 @@ class Convention:
         if self.integers + integers > len(self.arch.args) or self.reals + reals > 8:
             return self._on_stack(shape.size, shape.align)
         pieces: Pieces = ()
-        for at, kind in enumerate(classes):
+        for index, kind in enumerate(classes):
             if kind == "integer":
-                pieces += words(min(8, shape.size - 8 * at), self.integers, 8 * at)
+                pieces += words(min(8, shape.size - 8 * index), self.integers, 8 * index)
                 self.integers += 1
         self.reals += reals
         if reals:

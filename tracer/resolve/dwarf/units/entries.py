@@ -85,17 +85,17 @@ class Entries:
 
     @cached_property
     def units(self) -> list[Unit]:
-        found = []
+        units = []
         for data, base in self.parts:
-            at = 0
-            while at + 11 <= len(data):
-                unit = Unit(self, data, at, base)
-                if unit.end <= at:
+            offset = 0
+            while offset + 11 <= len(data):
+                unit = Unit(self, data, offset, base)
+                if unit.end <= offset:
                     raise ValueError("a unit of no size")
                 if 2 <= unit.version <= 5 and unit.address_size in (4, 8):
-                    found.append(unit)
-                at = unit.end
-        return found
+                    units.append(unit)
+                offset = unit.end
+        return units
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -126,7 +126,7 @@ class Entries:
         if split is None:
             yield unit
         else:
-            yield from (each for each in split.units if not each.type_at)
+            yield from (part for part in split.units if not part.type_at)
 
     @cached_property
     def _signatures(self) -> dict[int, Unit]:
@@ -143,8 +143,8 @@ class Entries:
 
     def string(self, unit: Unit, form: int, value: int) -> bytes:
         if form in forms.STRX:
-            at = unit.base_of(dw.STR_OFFSETS_BASE) + value * unit.offset_size
-            value = int.from_bytes(self.offsets[at : at + unit.offset_size], "little")
+            offset = unit.base_of(dw.STR_OFFSETS_BASE) + value * unit.offset_size
+            value = int.from_bytes(self.offsets[offset : offset + unit.offset_size], "little")
         elif form in forms.STRP_ALT:
             if self.other is None:
                 return b""
@@ -159,8 +159,8 @@ class Entries:
         skeleton = self.skeleton
         if skeleton is None:
             return {}
-        found = {each: skeleton.base_of(each) for each in (dw.ADDR_BASE, dw.GNU_ADDR_BASE, dw.GNU_RANGES_BASE)}
-        return {**found, **_HEADER_V5} if unit.version >= 5 else found
+        bases = {name: skeleton.base_of(name) for name in (dw.ADDR_BASE, dw.GNU_ADDR_BASE, dw.GNU_RANGES_BASE)}
+        return {**bases, **_HEADER_V5} if unit.version >= 5 else bases
 
     def abbreviations(self, unit: Unit) -> Abbreviations:
         """A unit's abbreviations by their codes."""

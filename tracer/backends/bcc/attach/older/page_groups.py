@@ -1,4 +1,4 @@
-"""Which site has which texts of `probe` and `func`, without cookies (before Linux 6.6).
+"""Finds the texts of `probe` and `func` of a site without cookies (before Linux 6.6).
 
 A program knows the address of the place that was hit, and of that the distance from the start of its page is the same
 in every process and in the file. So places whose distances differ can share a program: each variant goes into the first
@@ -40,8 +40,8 @@ def groups(plan: Plan, generated: Generated) -> Groups | None:
         return None
     number = sum(len(variant.places) for variant in variants)
     for probe in plan.probes:
-        own = (site for variant in probe.variants if variant.id in texts for site in variant.places)
-        if any(site.is_return_probe for site in own):
+        sites = (site for variant in probe.variants if variant.id in texts for site in variant.places)
+        if any(site.is_return_probe for site in sites):
             if number > MOST_ALONE:
                 places = f"{number} places with func or probe, return probes among them,"
                 lacking = "no links for many (Linux 6.6)"

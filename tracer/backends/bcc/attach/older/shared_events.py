@@ -50,7 +50,7 @@ class SharedEvents:
         """Defines events for the sites of each program; returns them. Raises `TracerError`, of a place
         `Undefinable`, and `Stopped`.
         """
-        made: list[list[ClauseEvent]] = []
+        by_program: list[list[ClauseEvent]] = []
         number = 0
         for probe, sites in wanted:
             events = []
@@ -59,27 +59,27 @@ class SharedEvents:
                 for first in range(0, len(places), MOST_PLACES):
                     events.append(ClauseEvent(f"b{number}", tuple(places[first : first + MOST_PLACES]), probe))
                     number += 1
-            made.append(events)
-        self._definitions.define([event for events in made for event in events], self._stop)
-        return made
+            by_program.append(events)
+        self._definitions.define([event for events in by_program for event in events], self._stop)
+        return by_program
 
     def attach(self, event: ClauseEvent, program: int) -> list[int]:
         """Lets a program run at an event; returns the descriptors that hold it, none where no place could be probed.
 
         Raises `OSError`, `TracerError` and `Stopped`.
         """
-        left: ClauseEvent | None = event
-        while left is not None:
+        remaining: ClauseEvent | None = event
+        while remaining is not None:
             try:
-                return self._open(left, program)
+                return self._open(remaining, program)
             except OSError as error:
                 if error.errno not in NOT_PROBED:
                     raise
-                refused = self._refused(left)
-                if not refused or not all(may_go_without(left.probe.clause, each.site.spot) for each in refused):
+                refused = self._refused(remaining)
+                if not refused or not all(may_go_without(remaining.probe.clause, place.site.spot) for place in refused):
                     raise
             self.left_out |= {place.site.spot: place.file for place in refused}
-            left = self._definitions.without(left, refused)
+            remaining = self._definitions.without(remaining, refused)
         return []
 
     def attached(self) -> None:
