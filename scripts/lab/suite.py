@@ -38,7 +38,9 @@ _PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "tests.vm.plugin", "-p", 
 _PATIENCE = 10
 _WHOLE, _THIRD, _SIXTH = "0/1", "0/3", "0/6"
 _RUN_WHOLE = ("nobpf", "6.1")
-"""Kernels on which everything has run not long ago (docs/kernels.md): a sixth of it tells what has changed since."""
+"""Kernels on which everything has run not long ago (docs/kernels.md): a sixth of it tells what has changed since.
+nobpf is the Linux of 6.1, so that what ftrace answers runs on 6.1 a few times only.
+"""
 
 _TIMEOUT_S = 7200.0
 _COMPLAINTS = 5
@@ -86,7 +88,7 @@ def _is_well(kernel: Kernel, outcome: Outcome | NotAvailable) -> bool:
 
 
 def _outcomes(kernels: Sequence[Kernel], quick: bool, again: bool) -> Iterator[tuple[Kernel, Outcome | NotAvailable]]:
-    """In the order in which they end."""
+    """The kernels with their outcomes, in the order in which they end."""
     _prepare(kernels, quick)
     with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
         longest_first = sorted(kernels, key=lambda row: -len(row.backends))
@@ -116,7 +118,7 @@ def _outcome(kernel: Kernel, part: str, earlier: Outcome | None, gives_way: bool
 
 
 def _part(kernel: Kernel, quick: bool) -> str:
-    """Which of the contract, the suite and the random programs run on a kernel."""
+    """Chooses which of the contract, the suite and the random programs run on a kernel."""
     return _WHOLE if not quick else _SIXTH if kernel.name in _RUN_WHOLE else _THIRD
 
 
@@ -157,6 +159,7 @@ def _test(kernel: Kernel, part: str, done: Iterable[str], timeout_s: float) -> O
         *("-p", "pytest_timeout"),
         f"--vm-kernel={kernel.name}",
         f"--vm-part={part}",
+        *(["--vm-few=ftrace"] if part != _WHOLE and len(kernel.backends) > 1 else []),
         "--vm-results=/run/vm/results",
         "--vm-done=/run/vm/done",
     )
@@ -204,14 +207,16 @@ def _trouble(ended: Ended, said: str, timeout_s: float) -> list[str]:
 
 
 def _flags(kernel: Kernel) -> tuple[bool, bool, bool]:
-    """How BPF programs are compiled for a kernel: whether they sleep, whether their links bear cookies, and whether
-    helpers copy the kernel's memory.
+    """The flags by which BPF programs differ for a kernel: whether they sleep, whether their links bear cookies, and
+    whether helpers copy the kernel's memory.
     """
     return "sleepable" in kernel.features, "multi" in kernel.features, "reads" in kernel.features
 
 
 def _objects(flags: tuple[bool, bool, bool], part: str) -> Path:
-    """Where the BPF objects of a part are kept, apart from those of others: a cache of tracer's holds some hundred."""
+    """The directory that keeps the BPF objects of a part, apart from those of others: a cache of tracer's holds some
+    hundred.
+    """
     name = "-".join("yes" if flag else "no" for flag in flags)
     return cache_directory() / "objects" / name / part.replace("/", "-of-")
 

@@ -158,9 +158,7 @@ class FtraceSession:
             self.missed += (said,)
 
     def _detach_soon(self, point: int) -> None:
-        """Detaches an attach point without a wait: others may hold the lock that this needs, and wait for the thread
-        that hangs.
-        """
+        """Detaches without a wait: others may hold the lock that this needs, and wait for the thread that hangs."""
         assert self._definitions is not None
         watcher = self._definitions.watcher
         before, watcher.patience_s = watcher.patience_s, AT_ONCE_S

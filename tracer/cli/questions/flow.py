@@ -24,6 +24,7 @@ EXAMPLE = "sudo tracer flow /usr/bin/redis-server:processCommand -p redis-server
 
 _REGISTERS = 6
 """Arguments that registers hold."""
+_UNKNOWN = "what a call of one costs is not known"
 _PATIENCE_S = 5.0
 """How long the cost of a hit is waited for."""
 
@@ -120,9 +121,11 @@ def program(flow: "Flow", where: "str | None") -> str:
             if some:
                 end = f"print(({here}{retval}));{rest}"
                 clauses.append(f'{_points("uretprobe", some)} /{returning}/ {{ {end} }}\n')
-    if flow.catches:
-        record = 'time=nsecs, tid=tid, sp=reg("sp"), why="an exception"'
-        clauses.append(f"{flow.catches} /@in[tid]/ {{ print(({record})); }}\n")
+    # Behind setjmp() the return address of what was left is below the stack pointer, and that of a catch lies there.
+    for points, below, why in ((flow.catches, "", "an exception"), (flow.jumps, " - 8", "longjmp()")):
+        if points:
+            record = f'time=nsecs, tid=tid, sp=reg("sp"){below}, why="{why}"'
+            clauses.append(f"{', '.join(points)} /@in[tid]/ {{ print(({record})); }}\n")
     return UNPRINTED + "".join(clauses)
 
 
@@ -178,16 +181,36 @@ def _say(flow: "Flow") -> None:
 
 
 def _cost(entries: "Sequence[FileSite]", ends: "Sequence[FileSite]") -> str:
+    """What the probes of a call cost, which is measured once for the same instructions on a machine that runs."""
+    from tracer import cache
+    from tracer.kernel.trials.hit_cost import instruction_like
+    from tracer.kernel.trials.instructions import codes_of
+
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        parts = [file.read()]
+    try:
+        parts += [f"{instruction_like(codes_of([site])[0])} {site.is_return_probe}" for site in (*entries, *ends)]
+    except (OSError, IndexError):
+        return "what a call of one costs is not known: its file cannot be read any more"
+    key = cache.key_of(*parts)
+    kept = cache.load("hit costs", key)
+    shown = kept.decode() if kept is not None else _measured(entries, ends)
+    if kept is None and _UNKNOWN not in shown:
+        cache.store("hit costs", key, shown.encode())
+    return shown
+
+
+def _measured(entries: "Sequence[FileSite]", ends: "Sequence[FileSite]") -> str:
     from tracer.kernel.trials.hit_cost import HitCosts
 
     times = []
     with closing(HitCosts()) as costs:
         for sites in (entries, ends):
-            waited = time.monotonic() + _PATIENCE_S
-            while (cost := costs.of(sites)) is None and time.monotonic() < waited:
+            until = time.monotonic() + _PATIENCE_S
+            while (cost := costs.of(sites)) is None and time.monotonic() < until:
                 time.sleep(0.005)
             if cost is None or cost.unmeasured:
-                return "what a call of one costs is not known" + (f": {cost.unmeasured}" if cost is not None else "")
+                return _UNKNOWN + (f": {cost.unmeasured}" if cost is not None else "")
             times.append(cost.ns / 1000)
     return f"each call of one takes {sum(times):.1f} us more, {times[0]:.1f} of them where it begins"
 

@@ -146,8 +146,7 @@ class Definitions:
                 self._define_batch(event, first)
 
     def _define_batch(self, event: UprobeEvent, first: int) -> None:
-        """Defines some places by one write; where the kernel refuses one of them, the rest one by one, to learn which.
-        """
+        """Defines some places by one write; where the kernel refuses one, the rest one by one, to learn which."""
         places = event.places[first : first + _BATCH]
         lines = [line for place in places if (line := self._line(event, place)) is not None]
         files = {(place.file.path, place.file.identity) for place in places}

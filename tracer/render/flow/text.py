@@ -1,5 +1,4 @@
-"""A flow as text: a line for each call, indented by how deep it is, and one for the end of each that had calls inside.
-"""
+"""A flow as text: a line for each call, indented by how deep it is; and for the end of each that had calls inside."""
 
 from __future__ import annotations
 

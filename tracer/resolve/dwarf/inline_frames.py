@@ -41,7 +41,7 @@ class InlineFrames:
         self._entries = entries
         self._frames: dict[int, _UnitFrames] = {}
 
-    def at(self, address: int) -> tuple[Source, ...]:
+    def sources_at(self, address: int) -> tuple[Source, ...]:
         """The functions at an address, innermost first; the last is the one that was compiled. Empty where nothing
         tells. Raises what readers raise on damaged debug information.
         """
@@ -51,7 +51,7 @@ class InlineFrames:
                 while len(self._frames) >= _MOST_UNITS:
                     del self._frames[next(iter(self._frames))]
                 frames = self._frames[unit.at] = _UnitFrames(self._entries, unit)
-            sources = frames.at(address)
+            sources = frames.sources_at(address)
             if sources:
                 return sources
         return ()
@@ -84,7 +84,7 @@ class _UnitFrames:
         self._entries, self._unit = entries, unit
         self._inlined: dict[int, list[tuple[int, Entry]]] = {}
 
-    def at(self, address: int) -> tuple[Source, ...]:
+    def sources_at(self, address: int) -> tuple[Source, ...]:
         place = bisect_right(self._starts, address) - 1
         while place >= 0 and self._functions[place][1] <= address and place > bisect_right(self._starts, address) - 9:
             place -= 1
@@ -132,7 +132,7 @@ class _UnitFrames:
         return "" if self._lines is None else self._lines.paths.get(number, "")
 
     def _line(self, address: int) -> tuple[str, int]:
-        row = None if self._lines is None else self._lines.at(address)
+        row = None if self._lines is None else self._lines.row_at(address)
         return ("", 0) if row is None else (row.path or "", row.line)
 
 

@@ -1,4 +1,4 @@
-"""Indirect functions (STT_GNU_IFUNC) → the code that processes run for them.
+"""Finds the code that processes run for indirect functions (STT_GNU_IFUNC).
 
 The symbol of such a function stands at a resolver. The dynamic loader calls it when the file is loaded; what it returns
 is the implementation for this processor, and is what everybody calls from then on. A probe on the resolver would count
@@ -35,12 +35,12 @@ from tracer.resolve.elf.symbol_table import Function, read_table
 from tracer.resolve.elf.symbols import unique_places
 
 _OTHERS = 8
-"""So many processes are asked about a file that this one has not loaded."""
+"""The number of processes that are asked about a file that this one has not loaded."""
 
 _NAMED = 3
 
 _VDSO = -1
-"""Stands for an implementation in the kernel's vDSO."""
+"""The address that stands for an implementation in the kernel's vDSO."""
 
 _TUNABLES = b"GLIBC_TUNABLES="
 
@@ -137,7 +137,7 @@ class _Loaded(NamedTuple):
 
 
 def _loaded(binary: Binary, process: Picture) -> _Loaded | None:
-    """None where the process has not this very file loaded."""
+    """The file as the process has it loaded; None where it has not this very file."""
     identity = binary.identity
     try:
         for mapping in process.mappings:

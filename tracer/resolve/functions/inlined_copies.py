@@ -55,7 +55,7 @@ class Copy(NamedTuple):
 
     @property
     def where(self) -> str:
-        """`main, line 36`."""
+        """The place of the call in words, `main, line 36`."""
         return printable(self.caller) + (f", line {self.line}" if self.line else "")
 
 

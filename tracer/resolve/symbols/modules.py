@@ -91,7 +91,7 @@ class Module:
 
             address = self.elf.address_of(file_offset)
             try:
-                sources = () if address is None or self._inlined is None else self._inlined.at(address)
+                sources = () if address is None or self._inlined is None else self._inlined.sources_at(address)
             except (TracerError, *NONSENSE):
                 sources = ()  # it is damaged, or gone
             self._sources[file_offset] = sources

@@ -62,7 +62,7 @@ class DebugFrames:
     """The entries of `.debug_frame`, whose addresses stand in it as they are."""
 
     def __init__(self, data: bytes, word: int) -> None:
-        """`word`: the bytes of an address."""
+        """`word` is the bytes of an address."""
         self._data = data
         self._word = word
         self._commons: dict[int, Common] = {}
@@ -90,7 +90,7 @@ class DebugFrames:
             offset = end
 
     def end_before(self, address: int) -> int:
-        """See `Tables`."""
+        """The end of the last entry that begins before an address; 0 for none."""
         index = bisect_right(self._starts, address) - 1
         return self._entries[index][0] + self._entries[index][1] if index >= 0 else 0
 

@@ -33,7 +33,7 @@ class File(Protocol):
 
     @property
     def addresses(self) -> bytes:
-        """.debug_addr."""
+        """The bytes of .debug_addr."""
 
     @property
     def units(self) -> list[Unit]:
@@ -51,15 +51,15 @@ class File(Protocol):
     def string(self, unit: Unit, form: int, value: int) -> bytes:
         """A string that stands elsewhere."""
 
-    def at(self, place: int) -> Entry:
-        """An entry by its number."""
+    def entry(self, number: int) -> Entry:
+        """The entry of a number."""
 
     def signed(self, signature: int) -> Entry | None:
         """The type of a type unit."""
 
 
 class Unit:
-    """One unit, its entries from `first` to `end` in `data`."""
+    """One unit, whose entries lie from `first` to `end` in `data`."""
 
     __slots__ = (
         "_bases", "_top", "abbreviations", "address_size", "at", "base", "data", "end", "file", "first", "offset_size",
@@ -207,7 +207,9 @@ class Unit:
         return int.from_bytes(data[offset : offset + skip], "little"), offset + skip
 
     def base_of(self, attribute: int) -> int:
-        """DW_AT_str_offsets_base, DW_AT_addr_base, DW_AT_rnglists_base, DW_AT_loclists_base, and GNU's."""
+        """The offset at which the unit's part of another section begins: DW_AT_str_offsets_base, DW_AT_addr_base,
+        DW_AT_rnglists_base, DW_AT_loclists_base, and GNU's.
+        """
         if self._bases is None:
             self._bases = self.file.bases(self)
             top = self.top
@@ -234,7 +236,7 @@ class Entry:
 
     @property
     def id(self) -> int:
-        """One number among all entries of the file."""
+        """The number of the entry among all entries of the file."""
         return self.unit.base + self.at
 
     def raw(self, attribute: int) -> tuple[int, int | bytes] | None:
@@ -300,11 +302,11 @@ class Entry:
         if form in forms.REFERENCES:
             return self.unit.entry(self.unit.at + value)
         if form == forms.REF_ADDR:
-            return self.unit.file.at((self.unit.base & ~TYPES_AT) + value)
+            return self.unit.file.entry((self.unit.base & ~TYPES_AT) + value)
         if form == forms.REF_SIG8:
             return self.unit.file.signed(value)
         if form in forms.REF_ALT:
-            return self.unit.file.at(OTHER_AT + value)
+            return self.unit.file.entry(OTHER_AT + value)
         return None
 
     def children(self) -> Iterator[Entry]:
