@@ -266,13 +266,14 @@ def program_load(
 
 def _loaded(load: Callable[[int, ctypes.Array[ctypes.c_char] | None], int]) -> int:
     """Loads without a log, and where the kernel refuses once more for its words: without those about each instruction
-    where it gave up after a million, which takes ten seconds to write and says nothing.
+    where it gave up, after a million of them or with 8,192 branches still to follow. They take ten seconds to write and
+    say nothing.
     """
     try:
         return load(0, None)
     except OSError as error:
         number = error.errno or errno.EINVAL
-    size, level = 1 << 20, _LOG_STATES if number == errno.E2BIG else _LOG_INSTRUCTIONS
+    size, level = 1 << 20, _LOG_STATES if number in (errno.E2BIG, errno.EFAULT) else _LOG_INSTRUCTIONS
     while True:
         log = ctypes.create_string_buffer(size)
         try:

@@ -76,7 +76,7 @@ class Reasons:
         point = self._points[number]
         if self._refused and all(site.spot in self._refused for site in point.places):
             return "the kernel cannot probe the instruction there"
-        return self.of_processes(number) or self._of_code(point) or self._not_called(point, _paths(point))
+        return self.of_processes(number) or self._of_code(point) or self._not_called(point)
 
     def of_processes(self, number: int) -> str | None:
         """The reason that processes tell, as long as they are as they are: nobody runs the file, or all pass the probe
@@ -187,7 +187,8 @@ class Reasons:
             return f"no process that runs now has loaded {shown}"
         return f"{listed(target.fixed)} {'has' if len(target.fixed) == 1 else 'have'} not loaded {shown}"
 
-    def _not_called(self, point: Point, paths: Sequence[str]) -> str:
+    def _not_called(self, point: Point) -> str:
+        paths = sorted(paths_of(point.places))
         did_not = "did not call it" if all(_is_entry(site) for site in point.places) else "did not run the code there"
         if len(point.places) > 1:
             did_not = "did not run the code there"
@@ -218,10 +219,6 @@ class Reasons:
                 if text is not None and text not in said:
                     said.append(text)
         return "; ".join(said) or None
-
-
-def _paths(point: Point) -> list[str]:
-    return sorted(paths_of(point.places))
 
 
 def _another(path: str, others: Sequence[Other]) -> str:

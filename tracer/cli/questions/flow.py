@@ -98,34 +98,35 @@ def program(flow: "Flow", where: "str | None") -> str:
     Raises `ProgramError`.
     """
     from tracer.cli.questions.text import UNPRINTED, condition
+    from tracer.render.flow.calls import NEAR
 
     only = condition(where, "--filter") if where is not None else None
     here = 'time=nsecs, tid=tid, func=func, sp=reg("sp")'
     arguments = _arguments(flow.functions)
     begins = f"{here}, back=*(uint64 *)reg(\"sp\"){{}}{arguments}"
-    inside, returning = '@in[tid] >= reg("sp")', '@in[tid] + 8 >= reg("sp")'
     note = '@in[tid] = reg("sp");'
     if only is not None and only.text:
         note = f"if ({only.text}) {{ {note} }} else {{ delete(@in, tid); }}"
     clauses = [
-        f'{_points("uprobe", flow.above)} {{ if (!@in[tid] || reg("sp") >= @in[tid]) {{ {note} }}'
-        f' if ({inside}) {{ print(({begins.format(", pid=pid, comm=comm")})); }} }}\n'
+        f'{_points("uprobe", flow.above)} {{ if (!@in[tid] || reg("sp") - @in[tid] < {NEAR}) {{ {note} }}'
+        f' if (@in[tid]) {{ print(({begins.format(", pid=pid, comm=comm")})); }} }}\n'
     ]
     if flow.below:
-        clauses.append(f'{_points("uprobe", flow.below)} /{inside}/ {{ print(({begins.format("")})); }}\n')
+        clauses.append(f'{_points("uprobe", flow.below)} /@in[tid]/ {{ print(({begins.format("")})); }}\n')
     for functions, rest in (
-        (flow.below, ""), (flow.above, ' if (reg("sp") >= @in[tid]) { delete(@in, tid); }')
+        (flow.below, ""), (flow.above, ' if (reg("sp") - @in[tid] <= 8) { delete(@in, tid); }')
     ):  # fmt: skip
         for returns, retval in ((True, ", retval=retval"), (False, "")):
             some = [function for function in functions if _returns(function) is returns]
             if some:
                 end = f"print(({here}{retval}));{rest}"
-                clauses.append(f'{_points("uretprobe", some)} /{returning}/ {{ {end} }}\n')
+                clauses.append(f'{_points("uretprobe", some)} /@in[tid]/ {{ {end} }}\n')
     # Behind setjmp() the return address of what was left is below the stack pointer, and that of a catch lies there.
-    for points, below, why in ((flow.catches, "", "an exception"), (flow.jumps, " - 8", "longjmp()")):
+    jumped = ' && (uint32)reg("ax") != 0'
+    for points, below, jump, why in ((flow.catches, "", "", "an exception"), (flow.jumps, " - 8", jumped, "longjmp()")):
         if points:
             record = f'time=nsecs, tid=tid, sp=reg("sp"){below}, why="{why}"'
-            clauses.append(f"{', '.join(points)} /@in[tid]/ {{ print(({record})); }}\n")
+            clauses.append(f"{', '.join(points)} /@in[tid]{jump}/ {{ print(({record})); }}\n")
     return UNPRINTED + "".join(clauses)
 
 

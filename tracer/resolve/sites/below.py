@@ -119,7 +119,7 @@ def flow_of(
         path = quoted(binary.named, path=True)
         jumps = tuple([f"uprobe:{path}:{address:#x}" for address in _jumps_to(binary, calls)])
         where = [f"uprobe:{path}"] * bool(binary.symbols.named(_CATCH))
-        if any(function.name.startswith("_Z") for function in roots):
+        if binary.symbols.imports(_CATCH) or binary.symbols.has_mangled_names:
             where += [f"uprobe:{library}" for library in _CPP_LIBRARIES]
     catches = tuple([text for file in where if (text := _if_there(f"{file}:{_CATCH}", target))])
     levels_kept = len(kept) if depth is None else depth

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class _Interrupted:
-    """The context of a program there: the registers of what was interrupted, be it the kernel. See `codegen.function.Context`."""
+    """The context of a program there: the registers of what was interrupted, be it the kernel. See
+    `codegen.function.Context`.
+    """
 
     struct = "pt_regs"
     result = 0
