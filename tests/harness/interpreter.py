@@ -135,8 +135,8 @@ def _serve(descriptor: int) -> None:
                 asked.close()
                 words, environment = json.loads(message)
                 _run(words, environment, descriptors)
-            for each in descriptors:
-                os.close(each)
+            for received in descriptors:
+                os.close(received)
             asked.send(b"%d" % pid)
 
 
