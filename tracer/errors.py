@@ -183,7 +183,7 @@ def printable(text: str) -> str:
     """The text with control characters and broken encodings escaped, so that a message stays one line."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else _escaped(each) for each in text)
+    return "".join(character if character.isprintable() else _escaped(character) for character in text)
 
 
 def _escaped(character: str) -> str:
@@ -217,5 +217,5 @@ class NoSuchLine(NothingThere):
 
 def fail_alike(failures: Sequence[TracerError], searches: int) -> bool:
     """Whether none of so many files can be searched, for one reason: those of a 32-bit process."""
-    reasons = [each.message.partition(": ")[2] for each in failures if not isinstance(each, NothingThere)]
+    reasons = [failure.message.partition(": ")[2] for failure in failures if not isinstance(failure, NothingThere)]
     return len(reasons) == searches and len({*reasons}) == 1

@@ -63,13 +63,13 @@ def await_answer(path: str, mounts: frozenset[str]) -> None:
 
 def served(mountinfo: str) -> frozenset[str]:
     """The places of such file systems, by the text of a mountinfo."""
-    found = set()
+    places = set()
     for line in mountinfo.splitlines():
         head, _, tail = line.partition(" - ")
         kind = tail.split(" ", 1)[0]
         if kind in KINDS or kind.startswith("fuse."):
-            found.add(_ESCAPED.sub(lambda digits: chr(int(digits[1], 8)), head.split(" ")[4]))
-    return frozenset(found)
+            places.add(_ESCAPED.sub(lambda digits: chr(int(digits[1], 8)), head.split(" ")[4]))
+    return frozenset(places)
 
 
 def _mount_of(path: str, mounts: frozenset[str]) -> tuple[str, str] | None:

@@ -15,7 +15,9 @@ from tracer.errors import Diagnostic, Fault, Span, TracerError
 if TYPE_CHECKING:
     from tracer.kinds.site import FileSite, Site
 
-AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe", "call", "tracepoint"]
+AttachKind = Literal[
+    "begin", "end", "interval", "usdt", "uprobe", "uretprobe", "call", "tracepoint", "profile", "software", "hardware"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class ClauseKind:
 
 AT_HITS = ClauseKind("probe", at_hits=True)
 AT_ENDS = ClauseKind("call", at_hits=True)
-"""Of calls: what is read is of their beginning and of their end (`plan.calls`)."""
+"""A clause of calls reads values of their beginning and of their end (`plan.calls`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,17 +162,15 @@ class ProbeKind:
     """A kind of probe.
 
     `spellings`: every word for it. `form`: how it is written, for hints and the reference. `build` makes an attach
-    point of its parts, the kind's word among them; raises `Fault`. `clause`: when its clauses run; `where` names such
-    a clause in messages.
-    `alone`: the site that an attach point is by itself, of a kind that looks for none. `machine`: those that it finds
-    in no file.
-    `reads` is what a clause may read beside what is known everywhere: "probe" (memory, stack, function of the hit
-    process), "arguments", "note" (which says the size and sign of each argument), "return", "call" (how long it took),
-    "fields" (of an event's record). `target` names what it finds in a file, "" where it goes into none; `sites` finds
-    it there. `pattern`: provider, name and whether the name is C++'s alone, of what follows the file where it is
-    listed; raises `ValueError` with what it takes. `units`: what follows the word where there is no file to list.
-    `places`: what `Site.kind` says of its sites. `told`: what they are called together, and the value that tells them
-    apart.
+    point of its parts, the kind's word among them; raises `Fault`. `clause`: when its clauses run; `where` names such a
+    clause in messages. `alone`: the site that an attach point is by itself, of a kind that looks for none. `machine`:
+    those that it finds in no file. `reads` is what a clause may read beside what is known everywhere: "probe" (memory,
+    stack, function of the hit process), "arguments", "note" (which says the size and sign of each argument), "return",
+    "call" (how long it took), "fields" (of an event's record), "stack" (of the program that is stopped in the kernel or
+    by it). `target` names what it finds in a file, "" where it goes into none; `sites` finds it there. `pattern`:
+    provider, name and whether the name is C++'s alone, of what follows the file where it is listed; raises `ValueError`
+    with what it takes. `units`: what follows the word where there is no file to list. `places`: what `Site.kind` says
+    of its sites. `told`: what they are called together, and the value that tells them apart.
     """
 
     name: AttachKind
@@ -184,7 +184,7 @@ class ProbeKind:
     source_lines: bool = False
     sites: Callable[[AttachPoint, SearchedFile], list[FileSite]] | None = None
     pattern: Callable[[list[str]], tuple[str, str, bool]] | None = None
-    units: tuple[str, ...] = ()
+    units: Callable[[], tuple[str, ...]] | None = None
     alone: Callable[[AttachPoint], Site] | None = None
     machine: Callable[[AttachPoint, Machine], list[Site]] | None = None
     places: tuple[str, ...] = ()

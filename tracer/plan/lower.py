@@ -38,7 +38,7 @@ def lower(
 
         program = with_tail_calls(program)
     if any(any(map(_ENDS, in_files(clause.sites))) for clause in program.clauses):
-        from tracer.plan.calls import with_calls
+        from tracer.plan.calls.split import with_calls
 
         program = with_calls(program)
     numbers = count()

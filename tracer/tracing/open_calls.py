@@ -18,6 +18,7 @@ from tracer.lang.typed import Calls, Program
 from tracer.lang.types import BoolType, IntType, PointerType, Type
 from tracer.render.notices import Said
 from tracer.results.events import Loss, OpenCall
+from tracer.results.store import LocalMaps
 from tracer.results.values import MapStore
 
 _MOST = 8
@@ -28,6 +29,16 @@ _LONGEST = 60
 
 class CallsTold(Said):
     """The calls that were under way at the end."""
+
+
+def weigh(program: Program, maps: LocalMaps) -> None:
+    """Puts into their map what the probes of calls take."""
+    from tracer.kernel.trials.call_cost import costs
+    from tracer.plan.calls.times import COSTS
+
+    for pair, cost in enumerate(costs(program.call_probes)):
+        for what, ns in enumerate(cost):
+            maps.set(COSTS, (pair, what), ns)
 
 
 class OpenCalls:
@@ -102,7 +113,7 @@ class _Threads:
     def __init__(self) -> None:
         self._tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         self._stacks: dict[int, tuple[Sequence[Mapping], int]] = {}
-        """What each has mapped, and its stack pointer where it waits in the kernel, else 0."""
+        """The mappings of each, and its stack pointer where it waits in the kernel, else 0."""
 
     def are_in(self, thread: int, place: int | None, began: int) -> bool:
         """Whether a thread, or (None) a process of Go, may still be in the call whose return address lies there."""

@@ -213,9 +213,9 @@ def test_what_does_not_fit_says_which_command_would_and_once(capsys: pytest.Capt
 
 def test_a_program_loads_nothing_of_the_commands_and_a_command_little_more(tmp_path: Path) -> None:
     plain = loaded(tmp_path, "--dry-run", "-e", "uprobe:libc:malloc { @ = count(); }")
-    assert [name for name in plain.own if "questions" in name or name.endswith("tracing.status")] == []
+    assert [name for name in plain.modules if "questions" in name or name.endswith("tracing.status")] == []
     shown = loaded(tmp_path, "count", "libc:malloc", "--show")
-    assert shown.own - plain.own == {
+    assert shown.modules - plain.modules == {
         "cli.questions", "cli.questions.asking", "cli.questions.count", "cli.questions.text", "lang.unsupported"
     }  # fmt: skip
     assert shown.other <= plain.other

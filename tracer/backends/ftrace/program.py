@@ -10,6 +10,7 @@ one probe for an event, `split` gives each place its own.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace import trigger as hist
 from tracer.backends.ftrace.attach.model import Attacher
@@ -21,6 +22,7 @@ from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError, printable
 from tracer.kernel.uprobe_events import events as uprobe_events
 from tracer.kernel.uprobe_events.events import MOST_FETCHES, MOST_PLACES, Fetch, ProbePlace
+from tracer.kernel.uprobe_events.format import EventFormat
 from tracer.kinds.site import Spot, in_files
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
@@ -32,14 +34,17 @@ from tracer.steps.walk import walk
 CALLS, RETURNS = ("calls",), ("returns",)
 """The names of counts that belong to no map (see `backends.nested_returns`); names of maps begin with an @."""
 
+if TYPE_CHECKING:
+    from tracer.kinds.sampled import Sampled
+
 GROUP = "GROUP"
 """Stands for the session's group in the text of a program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One clause at an event, with the sources of its hit tuple. `untested` is the part of its predicate that the
-    kernel does not test, in the user's words.
+    """A clause at an event, with the sources of its hit tuple. `untested` is the part of its predicate that the kernel
+    does not test, in the user's words.
     """
 
     clause: Clause
@@ -51,9 +56,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class ProbeEvent(uprobe_events.UprobeEvent):
-    """One trace event. `filter` is set in the kernel; `counts` names the maps that count its hits where nothing else is
-    to be done at them, so that no samples are needed, else it is empty. `hist` are the triggers that do all of it where
-    the kernel has them and all processes are traced; `reasons` say, of its maps, why they are not in the kernel.
+    """A trace event of the program. `filter` is set in the kernel; `counts` names the maps that count its hits where
+    nothing else is to be done at them, so that no samples are needed, else it is empty. `hist` are the triggers that do
+    all of it where the kernel has them and all processes are traced; `reasons` say, of its maps, why they are not in
+    the kernel.
     """
 
     branches: tuple[tuple[Run, ...], ...]
@@ -91,15 +97,28 @@ class ProbeEvent(uprobe_events.UprobeEvent):
     @property
     def is_defined(self) -> bool:
         """See the base."""
-        return self.attacher.kernel_event(self.places[0].site) is None
+        return self.attacher.kernel_event(self.places[0].site) is None and self.of_perf is None
+
+    @property
+    def of_perf(self) -> tuple[Sampled, int] | None:
+        """See `Attacher`."""
+        return self.attacher.sampled(self.places[0].site)
+
+    @property
+    def layout(self) -> EventFormat | None:
+        """See the base."""
+        return None if self.of_perf is None else EventFormat(self.of_perf[1], {})
 
     def where(self, group: str) -> tuple[str, str]:
         """See the base."""
+        if self.of_perf is not None:
+            kind, _, what = self.places[0].site.probe.partition(":")
+            return kind, what
         return self.attacher.kernel_event(self.places[0].site) or (group, self.name)
 
     @property
     def group(self) -> Hashable:
-        """The same for events that can be one."""
+        """The group of an event: events of one group can be one."""
         return self.attacher.group(self.places[0].site)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from tracer.dataclass import dataclass, field, replace
 from tracer.errors import Diagnostic, Source, Span
@@ -78,9 +79,7 @@ class Variable:
 
 @dataclass(slots=True)
 class Context:
-    """The facts that the rules read (`known`, from the pass before) and write (`found`, and in the last pass everything
-    else).
-    """
+    """The rules read the `known_facts` of the pass before, and write `facts`, in the last pass everything else too."""
 
     source: Source
     config: typed.Config
@@ -106,6 +105,8 @@ class Context:
     _unread: int = 0
     calls: list[tuple[str, Span]] = field(default_factory=list)
     """The enclosing calls of macros and functions, the innermost last."""
+    given: list[Sequence[Any]] = field(default_factory=list)
+    """The arguments of the functions that are said in the language, the innermost last: there `$1` is the first."""
 
     def begin(self, unit: Unit) -> None:
         """Goes on with a clause."""

@@ -123,7 +123,8 @@ class Config:
 @dataclass(frozen=True, slots=True)
 class Program:
     """The whole typed program. `formats` are printf and time texts, `outputs` says of those that are not printed what
-    becomes of them; `shapes` are the types that print() shows.
+    becomes of them; `shapes` are the types that print() shows. `call_probes`: of the probes of calls that cost
+    differently, what the instruction at the entry is like, and the kind of the end.
 
     Bytes of a format that are not UTF-8 stand in it as Python's surrogate escapes, so in `TimestampType.format`.
     """
@@ -137,6 +138,7 @@ class Program:
     warnings: tuple[Diagnostic, ...] = ()
     outputs: dict[int, Output] = field(default_factory=dict)
     calls: tuple[Calls, ...] = ()
+    call_probes: tuple[tuple[str, str], ...] = ()
 
     def most_keys(self, map: str) -> int:
         """The number of keys that a map can hold."""

@@ -1,4 +1,4 @@
-"""Entries of debug information → types of the language.
+"""Turns entries of debug information into types of the language.
 
 What a pointer leads to stays a name and a place until somebody reads there.
 """

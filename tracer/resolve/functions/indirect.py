@@ -1,4 +1,4 @@
-"""Indirect functions (STT_GNU_IFUNC) → the code that processes run for them.
+"""Finds the code that processes run for indirect functions (STT_GNU_IFUNC).
 
 The symbol of such a function stands at a resolver. The dynamic loader calls it when the file is loaded; what it returns
 is the implementation for this processor, and is what everybody calls from then on. A probe on the resolver would count
@@ -35,12 +35,12 @@ from tracer.resolve.elf.symbol_table import Function, read_table
 from tracer.resolve.elf.symbols import unique_places
 
 _OTHERS = 8
-"""So many processes are asked about a file that this one has not loaded."""
+"""The number of processes that are asked about a file that this one has not loaded."""
 
 _NAMED = 3
 
 _VDSO = -1
-"""Stands for an implementation in the kernel's vDSO."""
+"""The address that stands for an implementation in the kernel's vDSO."""
 
 _TUNABLES = b"GLIBC_TUNABLES="
 
@@ -84,10 +84,10 @@ def _size(binary: Binary, address: int) -> int | None:
     """The bytes of the function that begins there; None where none does."""
     if address == _VDSO or not binary.code.executable(address):
         return None
-    function = binary.symbols.at(address)
+    function = binary.symbols.function_at(address)
     if function is not None and function.address == address:
         return None if function.ifunc else function.size
-    frame = binary.code.frames.at(address)
+    frame = binary.code.frames.frame_at(address)
     return frame.size if frame is not None and frame.start == address and frame.size else None
 
 
@@ -137,7 +137,7 @@ class _Loaded(NamedTuple):
 
 
 def _loaded(binary: Binary, process: Picture) -> _Loaded | None:
-    """None where the process has not this very file loaded."""
+    """The file as the process has it loaded; None where it has not this very file."""
     identity = binary.identity
     try:
         for mapping in process.mappings:
@@ -285,7 +285,7 @@ def _refused(binary: Binary, function: Function, kind: str, vdso: bool) -> ElfEr
         relative = re.search(r"\[rip ([+-]) (0x[0-9a-f]+)\]", instruction.operands)
         if relative is not None and instruction.mnemonic == "lea":
             target = instruction.address + instruction.size + int(relative[1] + relative[2], 16)
-            candidate = code.symbols.at(target) if code.executable(target) else None
+            candidate = code.symbols.function_at(target) if code.executable(target) else None
             if candidate is not None and candidate.address == target:
                 names.add(candidate.name)
     common = os.path.commonprefix(sorted(names))  # noqa: RUF071 (these are names, not paths)

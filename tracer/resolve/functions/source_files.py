@@ -1,4 +1,4 @@
-"""A source file → its code in a file: the rows of its line table, and its functions."""
+"""Finds the code of a source file in a file: the rows of its line table, and its functions."""
 
 from __future__ import annotations
 

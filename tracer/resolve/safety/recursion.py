@@ -103,11 +103,11 @@ class Recursion:
 
     def begins_at(self, address: int) -> Function | None:
         """The function that begins there, or that of this file to which the linkage table jumps from there."""
-        function = self._code.symbols.at(address)
+        function = self._code.symbols.function_at(address)
         if function is not None and function.address == address:
             return function
         slot = self._slot(address)
-        return None if slot is None else self._own.get(slot)
+        return None if slot is None else self._slot_targets.get(slot)
 
     def _slot(self, address: int) -> int | None:
         """The slot through which the linkage table jumps on from there."""
@@ -149,7 +149,7 @@ class Recursion:
         return behind
 
     @cached_property
-    def _own(self) -> dict[int, Function]:
+    def _slot_targets(self) -> dict[int, Function]:
         """The targets of slots in the linkage table, if they are in the file itself."""
         exported = self._code.symbols.exported
         if exported is None:

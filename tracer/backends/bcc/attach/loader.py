@@ -312,7 +312,7 @@ def constants(generated: Generated) -> dict[int, str]:
 
 
 def _wanted(plan: Plan) -> Iterator[tuple[int, int]]:
-    """Each variant with the numbers of the attach points that its sites are of."""
+    """Yields each variant with the numbers of the attach points that its sites are of."""
     first = first_numbers(plan)
     for probe in plan.probes:
         if len(probe.clause.names) == 1:

@@ -157,7 +157,7 @@ class Places(Work):
                     return
 
     def _note_gone(self, pid: int | None) -> None:
-        """One has ended. Raises `TracerError` where it was the last."""
+        """Takes note of a process that has ended. Raises `TracerError` where it was the last."""
         self._gone.add(pid or 0)
         if len(self._gone) >= len(self._pids):
             raise TracerError(f"process {pid} has gone")

@@ -1,4 +1,4 @@
-"""Where a site keeps an argument → the C that reads it."""
+"""The C that reads an argument from where a site keeps it."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ class _Registers:
 
     struct = "pt_regs"
     result = 0
+    stopped = False
 
     def argument(self, function: CFunction, index: int, name: Name) -> C:
         return _argument(function, index, name)

@@ -1,4 +1,6 @@
-"""What BPF allows on this host, for `check` and `tracer info`: by trying, in milliseconds, without loading libbcc."""
+"""Finds what BPF allows on this host, for `check` and `tracer info`, by trying: in milliseconds, without loading
+libbcc.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +23,7 @@ _TRIALS = {
     "walks": ("bpf map walks", "needs Linux 5.13; for over a map in a probe: --backend ftrace"),
     "repeats": ("bpf loops", "needs Linux 5.17; loops of much: --backend ftrace"),
     "mappings": ("bpf mappings", "needs Linux 5.17; names of what was loaded in turn at one address: --backend ftrace"),
+    "user_registers": ("bpf user registers", "needs Linux 5.15; ustack at events of the kernel: --backend ftrace"),
     "long_keys": ("bpf long keys", "needs Linux 5.11; beyond 512 bytes: --backend ftrace"),
     "late_allocation": ("bpf late allocation", "needs Linux 6.1; maps take it at once"),
 }
@@ -60,7 +63,7 @@ def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
             unusable = NO_RING
     facts["uprobe pmu"] = _yes(uprobe_type() is not None, "needs Linux 4.17")
     facts["ref_ctr"] = _yes(trials.counts_semaphores(), "needs Linux 4.20")
-    result = settled(states, _found(failed))
+    result = settled(states, _facts(failed))
     if not failed and (unable := follow.missing()) is not None:
         result[features.FOLLOW] = unable
     if not failed and (unable := pid_namespace.untold()) is not None:
@@ -91,7 +94,7 @@ def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
     return result
 
 
-def _found(failed: int) -> dict[str, bool | None]:
+def _facts(failed: int) -> dict[str, bool | None]:
     """The kernel's abilities by name; None where only root can try one."""
     from tracer.backends.bcc.host import follow
 

@@ -50,7 +50,10 @@ class Attachment:
         """Opens everything, disabled, or leaves nothing open. Raises what `Opener.open` does."""
         registers = program.unwound_registers
         self._grows = registers != 0 and not program.plan.program.config.stack_copy
-        self.shape = Shape(program.wants_cpu or self._grows, program.frames > 0 and not registers, registers)
+        identified = any(opening.sampled for opening in openings)
+        self.shape = Shape(
+            program.wants_cpu or self._grows, program.frames > 0 and not registers, registers, identified
+        )
         self.reader: Reader | None = None
         self.details: tuple[str, ...] = ()
         self.beside = beside
@@ -84,6 +87,7 @@ class Attachment:
             self._leaders = Leaders(self._pids, abilities.inherit_thread, self._follow)
             command = target.program is not None
             scoped = not takes_descriptors(target.program) and (command or not program.plan.shared)
+            scoped = scoped and not identified  # else who has fewer than a period of events would have no hit
             self.descriptors = self._opener.open(openings, self._pids, scoped)
             self._undo.callback(self.descriptors.close)
             self.descriptors.keepers = self._opener.keep(openings)
@@ -113,7 +117,10 @@ class Attachment:
         # As with copies: descendants that have inherited descriptors cannot be given others.
         self._upkeep = None if self._follow and self.descriptors.scoped else upkeep
         strings = None if upkeep is None else upkeep.strings
-        self.reader = Reader(rings, decoders, self.shape, pids, self._follow, self._copier, self._copies, strings)
+        self.reader = Reader(
+            rings, decoders, self.shape, pids, self._follow, self._copier, self._copies, strings,
+            self._opener.identities,
+        )  # fmt: skip
 
     def add(self, openings: Sequence[Opening]) -> int:
         """Opens more events, disabled, behind those that there are; returns the number of the first. Raises what
@@ -263,11 +270,12 @@ class Attachment:
         """Hits of the target so far."""
         if self.descriptors.check_pid and self.reader is not None:
             return self.reader.delivered
-        return sum(hits for hits, _ in self._totals())
+        return sum(self.own_hits(number) for number in self._proper())
 
     def own_hits(self, number: int) -> int:
         """The hits of one event, but for what its filter drops, and what is not read yet beside samples of others."""
-        if self.descriptors.check_pid and self.reader is not None:
+        by_samples = self.descriptors.check_pid or self._openings[number].sampled is not None
+        if by_samples and self.reader is not None:
             return self.reader.kept[self._openings[number].id]
         return self.descriptors.total(number)[0]
 
@@ -285,8 +293,8 @@ class Attachment:
         return max(self.reader.lost - beside, 0)
 
     def settle(self) -> None:
-        """All samples have been read: the missing ones are lost."""
-        if self.reader is not None and not self._tells_lost:
+        """Takes note that all samples have been read: the missing ones are lost."""
+        if self.reader is not None and not self._tells_lost and not self.shape.identified:
             # The rings tell of a loss only with the next sample that fits. Each hit was written or lost.
             sampled = [number for number in self._proper() if self.descriptors.sampled[number]]
             hits = sum(self.descriptors.total(number)[0] for number in sampled)

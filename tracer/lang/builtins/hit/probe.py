@@ -199,8 +199,16 @@ VALUES = (
         lower=lambda ctx, node: ctx.return_value(node.span), check=_check_result,
     ),
     Value(
-        "duration", UINT64, "nanoseconds from the beginning of the call to its end", "@ = quantiles(duration);", "call",
-        ours=True,
+        "duration", UINT64, "nanoseconds from the beginning of the call to its end, less probe_time",
+        "@ = quantiles(duration);", "call", ours=True,
+    ),
+    Value(
+        "self_time", UINT64, "nanoseconds of duration in which no other traced call was under way inside it",
+        "@[func] = sum(self_time);", "call", ours=True,
+    ),
+    Value(
+        "probe_time", UINT64, "nanoseconds that the probes of calls took in the call, by a measurement before",
+        "@[func] = sum(probe_time);", "call", ours=True,
     ),
     Value(
         "depth", UINT64, "how many calls of the function the call is inside, in its thread: 0 for an outermost one",

@@ -26,10 +26,10 @@ _STRONGEST_FIRST: tuple[Class, ...] = ("integer", "x87", "real", "up")
 
 _DEEPEST = 24
 _REGISTERS_HOLD = 16
-"""Bytes that a struct in registers has at most; longer ones are in memory."""
+"""The most bytes of a struct in registers; longer ones are in memory."""
 
 _LONGEST = 64
-"""Bytes of a scalar or a vector at most."""
+"""The most bytes of a scalar or a vector."""
 
 
 class Leaf(NamedTuple):

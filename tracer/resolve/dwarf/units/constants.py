@@ -1,4 +1,4 @@
-"""Numbers of DWARF: tags, attributes, encodings, operations. Source: DWARF 5, 7.5 to 7.8; GNU's and Go's own."""
+"""The numbers of DWARF's tags, attributes and encodings. Source: DWARF 5, 7.5 to 7.8; GNU's and Go's own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GNU_DWO_ID, GNU_RANGES_BASE, COMP_DIR, STMT_LIST, CALL_FILE, CALL_LINE = 0x2131,
 FRAME_BASE, DECL_FILE, DECL_LINE, ENTRY_PC = 0x40, 0x3A, 0x3B, 0x52
 
 BASES = frozenset((STR_OFFSETS_BASE, ADDR_BASE, RNGLISTS_BASE, LOCLISTS_BASE, GNU_ADDR_BASE, GNU_RANGES_BASE))
-"""Of a unit's own entry: where in other sections what belongs to it begins."""
+"""The attributes of a unit's own entry that state where in other sections the unit's part begins."""
 
 # Encodings of base types.
 ADDRESS, BOOLEAN, COMPLEX_FLOAT, FLOAT, SIGNED, SIGNED_CHAR, UNSIGNED, UNSIGNED_CHAR, UTF = 1, 2, 3, 4, 5, 6, 7, 8, 0x10
@@ -43,7 +43,7 @@ OCaml and others never say it.
 
 NORMAL, NO_CALL = 1, 3
 LLVM_SYSTEM_V, LLVM_PRESERVE_MOST, LLVM_PRESERVE_ALL = 0xC2, 0xC9, 0xCA
-"""DW_CC_nocall, of a function that is not called as its language says."""
+"""The calling conventions (DW_CC_…); DW_CC_nocall marks a function that is not called as its language says."""
 
 BY_REFERENCE = 4
-"""DW_CC_pass_by_reference, of a class that must not be copied as bytes."""
+"""DW_CC_pass_by_reference marks a class that must not be copied as bytes."""
