@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracer.kinds.site import FileSite
-    from tracer.resolve.sites.below import Flow, Traced
+    from tracer.resolve.below import Flow, Traced
     from tracer.tracing import Prepared
 
 EXAMPLE = "sudo tracer flow /usr/bin/redis-server:processCommand -p redis-server --depth 2"
@@ -156,14 +156,12 @@ def _arguments(functions: "Sequence[Traced]") -> str:
 def _below(word: str, prepared: "Prepared", below: Below, unsafe_returns: bool) -> "Flow":
     from tracer.cli.questions.text import probe
     from tracer.lang.syntax import attach
-    from tracer.resolve.sites.below import flow_of
+    from tracer.resolve.below import flow_of
 
     points = []
     for name in (word, *(below.more or ())):
-        named = probe(name)
-        if named.kind != "uprobe":
-            raise UsageError(f"{name}: only functions have a flow", "name one, such as libc:getaddrinfo")
-        points.append(attach.read(named.text, 0)[0])
+        function = probe(name).whole_call().text.partition(":")[2]
+        points.append(attach.read(f"uprobe:{function}", 0)[0])
     return flow_of(points[0], prepared.target, below.depth, below.only, points[1:], unsafe_returns)
 
 
