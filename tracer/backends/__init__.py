@@ -26,11 +26,11 @@ class Unwinder(Protocol):
 
     def unwind(
         self, pid: int, registers: Sequence[int | None], stack: memoryview, most: int,
-        met: list[tuple[int, bool, Step]] | None = None, at: int = 0, here: bool = True,
+        met: list[tuple[int, bool, Step]] | None = None, at_ns: int = 0, here: bool = True,
     ) -> Stack:  # fmt: skip
         """Pid, registers in perf's order (None: unknown), the words of the stack from its pointer up, and how many
         frames at most → addresses, innermost first. Each address whose meaning has not changed since goes to `met`,
-        with whether a thread is there (and no call returns there), and how to leave its frame. `at`: when
+        with whether a thread is there (and no call returns there), and how to leave its frame. `at_ns`: when
         (CLOCK_MONOTONIC), 0 for now. `here`: a thread is at the first address.
         """
 

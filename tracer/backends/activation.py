@@ -52,19 +52,19 @@ def without_semaphores(plan: Plan) -> Plan:
 
 
 def semaphores(plan: Plan, kernel: bool) -> tuple[Semaphore, ...]:
-    """Each semaphore of the plan that the tracer raises once, with the first of its probes; `kernel`: without those
+    """The semaphores of the plan that the tracer raises once, with the first of its probes; `kernel`: without those
     that the kernel raises.
     """
-    found: dict[object, Semaphore] = {}
+    by_place: dict[object, Semaphore] = {}
     for site in plan.places:
         offset = site.raised if kernel else site.guard
         if offset is not None and site.semaphore_address is not None:
             file = site.identity
-            found.setdefault(
+            by_place.setdefault(
                 (file.device, file.inode, offset),
                 Semaphore(file.device, file.inode, offset, site.semaphore_address, site.offset, site.address),
             )
-    return tuple(found.values())
+    return tuple(by_place.values())
 
 
 class ActivatedSession:
@@ -136,14 +136,14 @@ class ActivatedSession:
 
 
 def _said(pids: Sequence[int], raised: int, refused: list[tuple[int, str]]) -> str:
-    """One line: in how many processes, and what is not seen."""
+    """Says in one line in how many processes they are raised, and what is not seen."""
     if len(pids) == 1:
         whom = f"process {pids[0]}" if raised else f"no process: {pids[0]} has not loaded the file"
     elif pids:
         whom = f"{raised} of {len(pids)} processes" if raised else "no process: none of them has loaded the file"
     else:
         whom = "1 process" if raised == 1 else f"{raised} processes"
-    failed = "".join(f"; not in process {each}: {why}" for each, why in refused[:1])
+    failed = "".join(f"; not in process {pid}: {why}" for pid, why in refused[:1])
     more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
     return f"semaphores raised in {whom}{failed}{more}; processes started later are not seen"
 
@@ -168,7 +168,7 @@ class Process:
         be written, with the reason. With `copies` only those that the kernel leaves out.
         """
         self._asked = True
-        rows = [[getattr(each, name) for name in names(each)] for each in semaphores]
+        rows = [[getattr(semaphore, name) for name in names(semaphore)] for semaphore in semaphores]
         with suppress(BrokenPipeError), open(self._worker.to, "w", closefd=False) as requests:
             requests.write(json.dumps([[*pids], rows, copies]) + "\n")
         answer = self._answer(wake)
@@ -178,7 +178,7 @@ class Process:
             raise TracerError(message, "run the command again")
         if "error" in answer:
             raise TracerError(f"semaphores cannot be raised: {answer['error']}", "tracers take turns with a lock there")
-        return answer["raised"], [(each, why) for each, why in answer["refused"]]
+        return answer["raised"], [(pid, why) for pid, why in answer["refused"]]
 
     def balance(self) -> None:
         """See `Counting.balance`."""
@@ -200,13 +200,13 @@ class Process:
             poll.register(fd, select.POLLIN)
         deadline = time.monotonic() + self._patience_s
         while b"\n" not in self._answers:
-            found = ready(poll, deadline - time.monotonic())
-            if found and self._worker.back not in found:
-                for fd in found:
+            readable = ready(poll, deadline - time.monotonic())
+            if readable and self._worker.back not in readable:
+                for fd in readable:
                     poll.unregister(fd)
                 deadline = min(deadline, time.monotonic() + _HURRY_S)
                 continue
-            data = os.read(self._worker.back, 1 << 16) if found else b""
+            data = os.read(self._worker.back, 1 << 16) if readable else b""
             if not data:
                 return None
             self._answers += data

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from tracer.plan.states import Capabilities
 
 
-def _made(name: str) -> Backend:
+def _backend_of(name: str) -> Backend:
     backend: Backend = getattr(import_module(f"tracer.backends.{name}"), f"{name.capitalize()}Backend")()
     return backend
 
 
-BACKENDS: dict[str, Callable[[], Backend]] = {name: partial(_made, name) for name in choices.BACKENDS}
+BACKENDS: dict[str, Callable[[], Backend]] = {name: partial(_backend_of, name) for name in choices.BACKENDS}
 """In order of preference. Each is imported only when it is asked for."""
 
 
@@ -90,8 +90,8 @@ def choose(
         if unusable is not None and need_usable:
             reasons.append(_Reason(name, unusable.reason, unusable.hint))
             continue
-        found = check(plan, capabilities)
-        if not found:
+        refused = check(plan, capabilities)
+        if not refused:
             by_hand = by_hand and any(need.feature is features.SEMAPHORE for need in plan.needs)
             choice = Choice(backend, tuple(map(_passed_over, [name] * len(reasons), reasons)), by_hand)
             states = map(capabilities.features.get, wanted)
@@ -101,18 +101,18 @@ def choose(
             slow = choice
             reasons.append(_Reason(name, why, None))
             continue
-        found = [_with_remedy(each, plan, capabilities, activation) for each in found]
-        refusals = refusals or found
-        reasons.append(_Reason(name, found[0].message, found[0].hint))
+        refused = [_with_remedy(diagnostic, plan, capabilities, activation) for diagnostic in refused]
+        refusals = refusals or refused
+        reasons.append(_Reason(name, refused[0].message, refused[0].hint))
     if slow is not None:
         return slow
     if refusals:
         # The first backend that works here is the one to explain; the others are named after it.
         raise ProgramError(plan.program.source, [*refusals, *_also(refusals, reasons)], exit_code=1)
     first = reasons[0]
-    if all((each.text, each.hint) == (first.text, first.hint) for each in reasons):
+    if all((reason.text, reason.hint) == (first.text, first.hint) for reason in reasons):
         raise TracerError(first.text, first.hint)
-    raise TracerError("; ".join(f"{each.backend}: {each.text}" for each in reasons), first.hint)
+    raise TracerError("; ".join(f"{reason.backend}: {reason.text}" for reason in reasons), first.hint)
 
 
 def _activated(capabilities: Capabilities, activation: Activation) -> tuple[Capabilities, bool]:
@@ -156,13 +156,13 @@ def _also(refusals: list[Diagnostic], reasons: list[_Reason]) -> list[Diagnostic
     def is_said(reason: _Reason) -> bool:
         same = reason.text.replace(f" with {reason.backend}: ", " with ")
         return any(
-            f"{reason.backend} could, but" in (each.hint or "")
-            or same in [each.message.replace(f" with {name}: ", " with ") for name in BACKENDS]
-            for each in refusals
+            f"{reason.backend} could, but" in (refusal.hint or "")
+            or same in [refusal.message.replace(f" with {name}: ", " with ") for name in BACKENDS]
+            for refusal in refusals
         )
 
     return [
-        Diagnostic(f"nor with {each.backend}: {each.text}", refusals[0].span, each.hint)
-        for each in reasons
-        if not is_said(each)
+        Diagnostic(f"nor with {reason.backend}: {reason.text}", refusals[0].span, reason.hint)
+        for reason in reasons
+        if not is_said(reason)
     ]

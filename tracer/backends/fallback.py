@@ -81,8 +81,8 @@ class FallbackSession(Generic[C]):
         self._session.close()
 
     def _next(self, error: TracerError | OSError) -> Session:
-        known = error if isinstance(error, TracerError) else _known(error)
-        other = self._instead(self.running, known)
+        complaint = error if isinstance(error, TracerError) else _as_error(error)
+        other = self._instead(self.running, complaint)
         if other is None:
             raise error
         try:
@@ -93,7 +93,7 @@ class FallbackSession(Generic[C]):
         return session
 
 
-def _known(error: OSError) -> TracerError:
+def _as_error(error: OSError) -> TracerError:
     return TracerError(f"the kernel refuses it: {error.strerror or os.strerror(error.errno or 0)}")
 
 
@@ -107,8 +107,8 @@ def _both(first: TracerError | OSError, second: TracerError | OSError, other: _C
         return first
     also = f"nor with {other.backend}: {second.message}"
     if isinstance(first, ProgramError):
-        found = [*first.diagnostics, replace(first.diagnostics[0], message=also, hint=second.hint)]
-        return ProgramError(first.source, found, first.detail, first.exit_code)
+        diagnostics = [*first.diagnostics, replace(first.diagnostics[0], message=also, hint=second.hint)]
+        return ProgramError(first.source, diagnostics, first.detail, first.exit_code)
     error = TracerError(f"{first.message}; {also}", first.hint or second.hint, first.detail)
     error.exit_code = first.exit_code
     return error

@@ -39,8 +39,8 @@ def counted(plan: Plan, left_out: Collection[Spot] = ()) -> Iterator[tuple[Probe
     if len(sites) <= MOST_NESTED and not any(site.nests for site in sites.values()):
         return
     for probe in plan.probes:
-        own = [site for variant in probe.variants for site in variant.places if site.is_return_probe]
-        returns = [site for site in own if site.spot not in left_out and site is sites.get(site.spot)]
+        places = [site for variant in probe.variants for site in variant.places if site.is_return_probe]
+        returns = [site for site in places if site.spot not in left_out and site is sites.get(site.spot)]
         if returns:
             yield probe, [site.of_calls for site in returns], returns
 
@@ -50,7 +50,7 @@ def is_once(plan: Plan) -> bool:
     attach points then counts the returns.
     """
     clauses = [[site for variant in probe.variants for site in variant.places] for probe in plan.probes]
-    mixed = any(any(s.is_return_probe for s in own) and any(s.is_at_return for s in own) for own in clauses)
+    mixed = any(any(s.is_return_probe for s in sites) and any(s.is_at_return for s in sites) for sites in clauses)
     places = [site.spot for site in plan.places if site.is_return_probe]
     return len(set(places)) == len(places) and not mixed
 
@@ -62,16 +62,16 @@ class Nested:
         """`pids`: the traced processes, () where that may be any."""
         self._pids = pids
         self._since = time.monotonic_ns()
-        self._found: int | None = None
+        self._count: int | None = None
 
     def lost(self, calls: int | None, returns: int) -> int:
         """The number of returns that were not seen, once nothing is attached any more; -1 for some where `calls` is
         None, since they could not be counted.
         """
-        if self._found is None:
+        if self._count is None:
             missing = -1 if calls is None else max(calls - returns, 0)
-            self._found = missing if missing and self._passed_over() else 0
-        return self._found
+            self._count = missing if missing and self._passed_over() else 0
+        return self._count
 
     def _passed_over(self) -> bool:
         """Whether the kernel may have passed over any. What its log leaves out has at least ten lines before it."""
@@ -81,10 +81,10 @@ class Nested:
         except OSError:
             return True
         since = self._since - _INTERVAL_NS - self._since // _DRIFT
-        found = [process for moment, process in lines if moment >= since]
-        if not self._pids or not own_numbers or len(found) >= _BURST:
-            return bool(found)
-        return not {*self._pids}.isdisjoint(found)
+        passed = [process for moment, process in lines if moment >= since]
+        if not self._pids or not own_numbers or len(passed) >= _BURST:
+            return bool(passed)
+        return not {*self._pids}.isdisjoint(passed)
 
 
 def _log() -> Iterator[tuple[int, int]]:
@@ -100,8 +100,8 @@ def _log() -> Iterator[tuple[int, int]]:
                 return
             except BrokenPipeError:
                 continue  # overwritten meanwhile: the next one follows
-            found = re.match(rb"\d+,\d+,(\d+),[^;]*;uprobe: omit uretprobe .* pid/tgid=\d+/(\d+)", record)
-            if found is not None:
-                yield 1000 * int(found[1]), int(found[2])
+            match = re.match(rb"\d+,\d+,(\d+),[^;]*;uprobe: omit uretprobe .* pid/tgid=\d+/(\d+)", record)
+            if match is not None:
+                yield 1000 * int(match[1]), int(match[2])
     finally:
         os.close(log)

@@ -65,9 +65,9 @@ def unprobable(plan: Plan, watcher: Watcher, stop: Callable[[], bool]) -> dict[S
     bad = _refused(examples, watcher)
     refused = {site.spot: site for site in sites if kinds.get(site.spot) in bad}
     for probe in plan.probes:
-        own = [site for variant in probe.variants for site in variant.places]
-        out = [site for site in own if site.spot in refused]
-        alone = [site for site in out if len(out) == len(own) or not may_go_without(probe.clause, site.spot)]
+        places = [site for variant in probe.variants for site in variant.places]
+        out = [site for site in places if site.spot in refused]
+        alone = [site for site in out if len(out) == len(places) or not may_go_without(probe.clause, site.spot)]
         if alone:
             code = next(code for site, code in zip(sites, codes, strict=True) if site is alone[0])
             raise _refusal(plan, alone[0], code, _point(probe, alone[0], plan))
@@ -97,12 +97,12 @@ def _refused(examples: dict[bytes, bytes], watcher: Watcher) -> frozenset[bytes]
         return frozenset()  # it cannot be tried here
     try:
         places = range(start, start + len(code), _APART)
-        found = watcher.try_code(file, [uprobe_call(file, at, pid=watcher.pid) for at in places])
+        answers = watcher.try_code(file, [uprobe_call(file, place, pid=watcher.pid) for place in places])
     except OSError:
         return frozenset()
     finally:
         os.close(file)
-    return frozenset(kind for kind, answer in zip(examples, found, strict=True) if -answer in NOT_PROBED)
+    return frozenset(kind for kind, answer in zip(examples, answers, strict=True) if -answer in NOT_PROBED)
 
 
 def _refusal(plan: Plan, site: FileSite, code: bytes, span: Span) -> ProgramError:
@@ -122,12 +122,12 @@ def _later(instructions: Sequence[Instruction], code: bytes) -> int | None:
     """The address of the next instruction that the kernel surely takes, if all that come to the first come to it."""
     from tracer.resolve.safety.opcodes import is_misdecoded
 
-    for before, each in pairwise(instructions):
+    for before, following in pairwise(instructions):
         if before.jumps or not before.goes_on:
             break
-        bytes_there = code[each.address - instructions[0].address :]
+        bytes_there = code[following.address - instructions[0].address :]
         if not kind_of(bytes_there) and not is_misdecoded(bytes_there):
-            return each.address
+            return following.address
     return None
 
 
@@ -139,7 +139,7 @@ def check_alone(plan: Plan, number: int) -> None:
     """
     if number <= MOST_ALONE or plan.program.config.max_probes != Config().max_probes:
         return
-    probe = max(plan.probes, key=lambda each: sum(len(variant.places) for variant in each.variants))
+    probe = max(plan.probes, key=lambda candidate: sum(len(variant.places) for variant in candidate.variants))
     lacking = "no links for many (Linux 6.6), and no trace events for many (Linux 5.4) or they are out of reach"
     enough = 1 << number.bit_length()  # those that are left out of the pattern count too, where it is resolved
     remedy = f"narrow the pattern, or lift the limit: --max-probes {enough + (enough == Config().max_probes)}"
@@ -159,12 +159,12 @@ def refuse_rewritten(plan: Plan) -> None:
     """Raises `ProgramError` under the attach points whose probes could harm the target on this kernel."""
     from tracer.kernel.trials.red_zone import spoils_red_zone
 
-    found = [
+    spoiled = [
         (probe, site) for probe in plan.probes for variant in probe.variants for site in variant.places if site.red_zone
     ]
-    if not found or not spoils_red_zone():
+    if not spoiled or not spoils_red_zone():
         return
-    probe, site = found[0]
+    probe, site = spoiled[0]
     message = (
         f"{site.shown} at {site.address:#x} is a five-byte nop, which this kernel turns into a call: that overwrites"
         " data that the function may keep below the stack pointer"
@@ -179,17 +179,17 @@ def refuse_emulated(plan: Plan, target: Target) -> None:
     from tracer.kinds.site import files_of
     from tracer.target.emulators import emulated
 
-    found = emulated({inode: path for (_, inode), path in files_of(plan.places).items()}, target)
-    if found is None:
+    emulator = emulated({inode: path for (_, inode), path in files_of(plan.places).items()}, target)
+    if emulator is None:
         return
-    if found.pid is None:
-        who, remedy = f"the command is {found.emulator}", f"leave {found.emulator} out of -c"
+    if emulator.pid is None:
+        who, remedy = f"the command is {emulator.emulator}", f"leave {emulator.emulator} out of -c"
     else:
-        who = f"{named(found.pid)} is {found.emulator} and reads {found.path}"
+        who = f"{named(emulator.pid)} is {emulator.emulator} and reads {emulator.path}"
         remedy = "trace another process alone with -p PID, or wait until that one has ended"
-        if found.pid in target.fixed:
+        if emulator.pid in target.fixed:
             remedy = "no probe is hit in it anyway" + ("; leave it out of -p" if len(target.pids) > 1 else "")
     message = f"{who}: it translates code together with breakpoints in it, which end its program with SIGTRAP"
     sites = {site.path: probe for probe in plan.probes for variant in probe.variants for site in variant.places}
-    span = attach_points(sites[found.path].clause, plan.program.source)
+    span = attach_points(sites[emulator.path].clause, plan.program.source)
     raise ProgramError(plan.program.source, [Diagnostic(message, span, remedy)], exit_code=1)

@@ -56,9 +56,8 @@ class SemaphoreCopies:
         """Looks from now on at what processes map."""
         self._paths = paths
         by_hand = semaphores(plan, kernel=True)  # those are raised in all copies
-        self._semaphores = tuple(
-            each for each in semaphores(plan, kernel=False) if each.inode in paths and each not in by_hand
-        )
+        ours = (semaphore for semaphore in semaphores(plan, kernel=False) if semaphore.inode in paths)
+        self._semaphores = tuple(semaphore for semaphore in ours if semaphore not in by_hand)
         self._target = target
         self._processes: list[Process] = []
         self._places: dict[tuple[int, int], set[int]] = defaultdict(set)
@@ -85,9 +84,9 @@ class SemaphoreCopies:
         for pid in self._users():
             self._raise(pid)
             with suppress(TracerError):
-                for each in mappings(pid) if self._records is not None else ():
-                    if each.executable and each.file is not None and each.file[1] in self._paths:
-                        self._places[pid, each.file[1]].add(each.start)
+                for mapping in mappings(pid) if self._records is not None else ():
+                    if mapping.executable and mapping.file is not None and mapping.file[1] in self._paths:
+                        self._places[pid, mapping.file[1]].add(mapping.start)
 
     def look(self) -> None:
         """Raises what has been mapped since."""
@@ -110,7 +109,7 @@ class SemaphoreCopies:
         """Takes note of what was not raised, and prepares all for the kernel, which lowers its own then."""
         self.look()
         for pid in self._users() if self._records is None else ():
-            for inode in {each.inode for each in unraised(pid, self._semaphores).values()}:
+            for inode in {semaphore.inode for semaphore in unraised(pid, self._semaphores).values()}:
                 self._missed.append((pid, self._paths[inode]))
             self._raise(pid)
         for process in self._processes:
@@ -149,9 +148,9 @@ class SemaphoreCopies:
                 self._processes.append(process)
                 process.raise_all([pid], self._semaphores, (), copies=True)
                 now = time.monotonic_ns()
-                for mapped, at in self._late.items():
+                for mapped, since_ns in self._late.items():
                     if mapped[0] == pid and len(self._places[mapped]) > 1:
-                        self._delays.setdefault(mapped, now - at)
+                        self._delays.setdefault(mapped, now - since_ns)
                         self._unsure.discard(mapped)
 
 

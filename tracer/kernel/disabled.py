@@ -23,6 +23,7 @@ KNOWN = {
     "walks": "BPF programs that walk a map (Linux 5.13)",
     "repeats": "BPF programs whose loops the kernel runs (Linux 5.17)",
     "mappings": "BPF programs that find the mapping of an address (Linux 5.17)",
+    "user_registers": "BPF programs that find the registers of a program in the kernel (Linux 5.15)",
     "long_keys": "BPF maps with keys of more than 512 bytes (Linux 5.11)",
     "late_allocation": "BPF maps that take memory for a key when it comes (Linux 6.1)",
     "uprobe_multi": "one BPF link for many sites (Linux 6.6)",
@@ -45,7 +46,7 @@ def is_disabled(name: str) -> bool:
 
 
 def switched_off() -> tuple[str, ...]:
-    """All that are, in the order of KNOWN. Raises `UsageError` for unknown names."""
+    """The features that are switched off, in the order of KNOWN. Raises `UsageError` for unknown names."""
     listed = _listed(os.environ.get(VARIABLE, ""))
     return tuple(name for name in KNOWN if name in listed)
 

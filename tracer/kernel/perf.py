@@ -25,6 +25,7 @@ SAMPLE_TID = 1 << 1
 SAMPLE_TIME = 1 << 2
 SAMPLE_READ = 1 << 4
 SAMPLE_CALLCHAIN = 1 << 5
+SAMPLE_ID = 1 << 6
 SAMPLE_CPU = 1 << 7
 SAMPLE_RAW = 1 << 10
 SAMPLE_REGS_USER = 1 << 12
@@ -52,6 +53,7 @@ INHERIT_THREAD = 1 << 35
 
 RECORD_LOST = 2
 RECORD_COMM = 3
+RECORD_THROTTLE = 5
 RECORD_FORK = 7
 RECORD_SAMPLE = 9
 RECORD_MMAP2 = 10
@@ -65,6 +67,7 @@ _IOC_DISABLE = 0x2401
 _IOC_SET_OUTPUT = 0x2405
 _IOC_SET_FILTER = 0x40082406
 _IOC_SET_BPF = 0x40042408
+_IOC_ID = 0x80082407
 _NO_WAKEUP = 1 << 30
 
 _FLAG_FD_CLOEXEC = 1 << 3
@@ -85,7 +88,8 @@ _TAIL = 1032
 class Attributes:
     """The fields of `struct perf_event_attr` that are used here; `clock` is a clockid for `use_clockid`, or None.
     `config1` and `config2` mean what the type says. `registers` is a mask of those to sample, `stack` how many bytes of
-    the user stack, a multiple of 8; the kernel takes less where a record would else exceed 64 KiB.
+    the user stack, a multiple of 8; the kernel takes less where a record would else exceed 64 KiB. Of what is
+    sampled each event is a hit, or each `period`-th.
     """
 
     type: int
@@ -100,11 +104,12 @@ class Attributes:
     config2: int = 0
     registers: int = 0
     stack: int = 0
+    period: int | None = None
 
     def pack(self) -> bytes:
         """The C structure, in the size of its fifth version (112 bytes, Linux 4.1), which every later kernel takes."""
         flags = self.flags | (USE_CLOCKID if self.clock is not None else 0)
-        period = 1 if self.sample_type else 0
+        period = int(self.sample_type != 0) if self.period is None else self.period
         return _ATTR.pack(
             self.type, _ATTR.size, self.config, period, self.sample_type, self.read_format, flags, self.watermark, 0,
             self.config1, self.config2, 0, self.registers, self.stack, self.clock or 0, 0, 0, self.max_stack, 0,
@@ -180,6 +185,13 @@ def set_output(fd: int, ring_fd: int) -> None:
 def set_filter(fd: int, text: str) -> None:
     """Only hits for which the event filter `text` is true are counted and sampled."""
     fcntl.ioctl(fd, _IOC_SET_FILTER, ctypes.create_string_buffer(text.encode()))
+
+
+def identity(fd: int) -> int:
+    """The number that the samples of an event have (`SAMPLE_ID`)."""
+    number = ctypes.c_uint64()
+    fcntl.ioctl(fd, _IOC_ID, number)
+    return number.value
 
 
 def read_count(fd: int) -> tuple[int, int]:
@@ -266,7 +278,7 @@ class Ring:
         self._tail.value = head
 
     def take(self) -> bytes:
-        """All whole records that are there, in the order in which they were written, and frees their place."""
+        """Returns all whole records that are there, in the order in which they were written, and frees their place."""
         tail, head = self.span
         if head == tail:
             return b""

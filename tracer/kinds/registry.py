@@ -1,4 +1,4 @@
-"""All kinds of probes, by name and by spelling."""
+"""The table of all kinds of probes, by name and by spelling."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tracer.kinds.model import AttachKind, AttachPoint, ProbeKind
-from tracer.kinds.timers import BEGIN, END, INTERVAL
+from tracer.kinds.timers import BEGIN, END, HARDWARE, INTERVAL, PROFILE, SOFTWARE
 from tracer.kinds.tracepoint import TRACEPOINT
 from tracer.kinds.uprobe import CALL, UPROBE, URETPROBE
 from tracer.kinds.usdt import USDT
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from tracer.kinds.site import Site
 
 KINDS: Final[dict[AttachKind, ProbeKind]] = {
-    kind.name: kind for kind in (USDT, UPROBE, URETPROBE, CALL, TRACEPOINT, INTERVAL, BEGIN, END)
+    kind.name: kind
+    for kind in (USDT, UPROBE, URETPROBE, CALL, TRACEPOINT, PROFILE, SOFTWARE, HARDWARE, INTERVAL, BEGIN, END)
 }
 KINDS_OF_SITES: Final[dict[str, ProbeKind]] = {place: kind for kind in KINDS.values() for place in kind.places}
 """By what `Site.kind` says."""
@@ -25,8 +26,8 @@ SPELLINGS: Final[dict[str, ProbeKind]] = {word: kind for kind in KINDS.values() 
 
 def alone(points: Sequence[AttachPoint]) -> tuple[Site, ...]:
     """The sites that attach points of a clause are by themselves: those of kinds that look for none in files."""
-    made = ((KINDS[point.kind].alone, point) for point in points)
-    return tuple([make(point).of_point(number) for number, (make, point) in enumerate(made) if make is not None])
+    makers = ((KINDS[point.kind].alone, point) for point in points)
+    return tuple([make(point).of_point(number) for number, (make, point) in enumerate(makers) if make is not None])
 
 
 def kind_of(site: Site) -> ProbeKind:

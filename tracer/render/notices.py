@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass
-from tracer.errors import counted
+from tracer.errors import and_more, counted
 
 if TYPE_CHECKING:
     from tracer.errors import Diagnostic, Source
@@ -154,9 +154,7 @@ class LeftOut(Notice):
     attached: int
 
     def __str__(self) -> str:
-        names = ", ".join(self.places[:_NAMED_PLACES])
-        rest = len(self.places) - _NAMED_PLACES
-        names += f" and {rest} more" if rest > 0 else ""
+        names = and_more(self.places[:_NAMED_PLACES], len(self.places))
         places = counted(self.attached + len(self.places), "place")
         return f"{len(self.places)} of {places} left out: the kernel cannot probe the instruction at {names}"
 

@@ -26,8 +26,8 @@ def quoted(part: str, path: bool = False) -> str:
 def as_written(site: FileSite, point: AttachPoint) -> str:
     """The probe of a site in a form that can be written again: a file or a name stands in quotes where it has to."""
     kind, _, rest = site.probe.partition(":")
-    ends = [at for at, character in enumerate(rest) if character == ":"]
-    end = next((at for at in ends if _is_file(rest[:at], site.path)), None)
+    ends = [position for position, character in enumerate(rest) if character == ":"]
+    end = next((position for position in ends if _is_file(rest[:position], site.path)), None)
     if end is None:
         return site.probe  # the file has gone, or is that of a process
     path, name, offset = rest[:end], rest[end + 1 :], f"+{point.offset}" if point.offset else ""
@@ -54,9 +54,11 @@ def in_quotes(part: str) -> str:
     printable text is written as its bytes, which only a path has. The parser of attach points reads it back.
     """
     part = part.replace("\\", "\\\\")
-    return part if part.isprintable() else "".join(each if each.isprintable() else _bytes(each) for each in part)
+    if part.isprintable():
+        return part
+    return "".join(character if character.isprintable() else _bytes(character) for character in part)
 
 
 def _bytes(character: str) -> str:
     named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character)
-    return named or "".join(f"\\x{each:02x}" for each in character.encode("utf-8", "surrogateescape"))
+    return named or "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""One executable or library with everything that is known of it, read when first asked for."""
+"""`Binary` reads an executable or library: each part when it is first asked for."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 class Binary:
-    """One file. `path` is the absolute path by which it is opened, `named` its name in the user's text, `shown` that
-    name made printable.
+    """An executable or library. `path` is the absolute path by which it is opened, `named` its name in the user's text,
+    `shown` that name made printable.
     """
 
     reproducible = True
@@ -64,8 +64,8 @@ class Binary:
         """The architecture of the file. Raises `ElfError` for one that is not in the tables."""
         arch = ARCHES.get(self.elf.machine)
         if arch is None:
-            known = "only x86-64, i386 and aarch64 are supported"
-            raise self.elf.error(f"made for {machine_name(self.elf.machine)}: {known}")
+            supported = "only x86-64, i386 and aarch64 are supported"
+            raise self.elf.error(f"made for {machine_name(self.elf.machine)}: {supported}")
         return arch
 
     @cached_property
@@ -85,9 +85,9 @@ class Binary:
         """The line programs of the file, or those of its separate debug file."""
         from tracer.resolve.dwarf.lines.programs import LinePrograms
 
-        own = LinePrograms(self.elf)
-        if own.present:
-            return own
+        file_programs = LinePrograms(self.elf)
+        if file_programs.present:
+            return file_programs
         debug = self.debug_file(self.elf)
         programs = None if debug is None else LinePrograms(debug)
         return programs if programs is not None and programs.present else None
@@ -120,14 +120,14 @@ class Binary:
         """
         from tracer.resolve.usdt.notes import read_notes
 
-        found = read_notes(self.elf, self.damaged_notes)
-        if self.damaged_notes and not found:
+        notes = read_notes(self.elf, self.damaged_notes)
+        if self.damaged_notes and not notes:
             raise self.elf.error(self.damaged_notes[0])
-        return found
+        return notes
 
     @property
     def no_usdt(self) -> str:
-        """Why it has no USDT sites, where that is so."""
+        """Says why the file has no USDT sites, where it has none."""
         if self.elf.has_section_headers:
             return "the file has no USDT probes"
         return "the file has no section headers, without which USDT probes cannot be found"
@@ -143,7 +143,7 @@ class Binary:
         return holds_other_code(self.code, note.address)
 
     def _in_code(self, note: UsdtNote) -> bool:
-        return note.address != 0 and any(note.address in each for each in self._code_ranges)
+        return note.address != 0 and any(note.address in code_range for code_range in self._code_ranges)
 
     @cached_property
     def _code_ranges(self) -> list[range]:
@@ -176,8 +176,11 @@ class Binary:
 
     def arguments(self, note: UsdtNote) -> tuple[ArgSpec, ...]:
         """The arguments of a USDT site and where to read them."""
-        found = [each.spec(self._places.resolve(each.operand, note.address)) for each in self.parsed_arguments(note)]
-        return tuple(found if self.elf.word == 8 else [replace(each, word=self.elf.word) for each in found])
+        args = [
+            argument.spec(self._places.resolve(argument.operand, note.address))
+            for argument in self.parsed_arguments(note)
+        ]
+        return tuple(args if self.elf.word == 8 else [replace(arg, word=self.elf.word) for arg in args])
 
     @cached_property
     def _go_registers(self) -> bool:
@@ -208,15 +211,15 @@ class Binary:
         if self._go_registers:
             return GO_STACK_ARGS if name.endswith(".abi0") else self.arch.function_args(go=True)
         unknown = Unreadable("Go before 1.18 passes arguments in its own way")
-        return tuple(replace(each, operand=unknown) for each in self.arch.function_args())
+        return tuple(replace(arg, operand=unknown) for arg in self.arch.function_args())
 
     def readable(self, name: str) -> str:
         """A symbol's name as people write it: demangled for C++ and Rust, where this machine has a demangler."""
         if name[:2] not in ("_Z", "_R"):
             return name
-        plain, at, version = name.partition("@")
+        plain, separator, version = name.partition("@")
         readable = self._demangle(plain)
-        return name if readable is None else readable + at + version
+        return name if readable is None else readable + separator + version
 
     def function_text(self, name: str) -> str:
         """A function's name for `func`, where the program asks for it."""
@@ -237,10 +240,10 @@ class Binary:
         from tracer.resolve.elf.debug_file import debug_paths, find_debug_file, may_be_served
 
         self.debug_files.update(debug_paths(elf))
-        found = find_debug_file(elf)
-        if found is None and may_be_served(elf):
+        debug_elf = find_debug_file(elf)
+        if debug_elf is None and may_be_served(elf):
             self.reproducible = False
-        return found
+        return debug_elf
 
 
 class Binaries:
@@ -253,16 +256,16 @@ class Binaries:
         """The file at `path`, under the name by which it was first asked for. Raises `ElfError`."""
         try:
             status = os.stat(path)
-            known = self._open.get((status.st_dev, status.st_ino))
+            opened_before = self._open.get((status.st_dev, status.st_ino))
         except (OSError, ValueError):
-            known = None  # opening it says why
-        if known is not None:
-            return known
-        made = Binary(path, shown)
-        self._open[(made.identity.device, made.identity.inode)] = made
-        return made
+            opened_before = None  # opening it says why
+        if opened_before is not None:
+            return opened_before
+        binary = Binary(path, shown)
+        self._open[(binary.identity.device, binary.identity.inode)] = binary
+        return binary
 
     def close(self) -> None:
         """Closes them all."""
-        for each in self._open.values():
-            each.elf.close()
+        for binary in self._open.values():
+            binary.elf.close()

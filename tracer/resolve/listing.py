@@ -35,7 +35,7 @@ _LISTED = tuple(kind.name for kind in KINDS.values() if "arguments" in kind.read
 """The kinds that are listed by default: functions once, by their entries."""
 
 _WITH_PROVIDER = tuple(kind.name for kind in KINDS.values() if kind.has_notes)
-"""What `*:PATH:PROVIDER:NAME` can be."""
+"""The kinds that `*:PATH:PROVIDER:NAME` can be."""
 
 # A number would be an address, and `+8` at the end an offset.
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*")
@@ -43,7 +43,9 @@ _AT_LINE = re.compile(r"([^:,]+):[^:,]*[./][^:,]*:\d+(?:[:-]\d+)?")  # as debugg
 
 
 class ListedSite(NamedTuple):
-    """One place: its address, its file offset (None where the file holds nothing there), the semaphore's address."""
+    """A place of a probe: its address, its file offset (None where the file holds nothing there), the semaphore's
+    address.
+    """
 
     address: int
     offset: int | None
@@ -63,7 +65,7 @@ class ListedSite(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """One probe. `probe` is an attach point that can be used as it stands; `provider` is None for functions."""
+    """A probe of a list. `probe` is an attach point that can be used as it stands; `provider` is None for functions."""
 
     probe: str
     kind: str
@@ -72,13 +74,13 @@ class Listed(NamedTuple):
     name: str
     sites: tuple[ListedSite, ...]
     fields: tuple[str, ...] = ()
-    """Those of an event, as C declares them."""
+    """The fields of an event, as C declares them."""
 
     def as_json(self) -> dict[str, Any]:
         """The object of `tracer list --json`, numbers in hexadecimal as text."""
-        found = {**self._asdict(), "path": in_quotes(self.path), "sites": [each.as_json() for each in self.sites]}
-        del found["sites" if self.fields else "fields"]
-        return found
+        as_object = {**self._asdict(), "path": in_quotes(self.path), "sites": [site.as_json() for site in self.sites]}
+        del as_object["sites" if self.fields else "fields"]
+        return as_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +106,16 @@ def list_probes(
             return _usdt(wanted, binary, True)
         return _functions(wanted, binary, target, left_out)
 
-    for each in _patterns(pattern):
-        yield from (Listed(unit, kind.name, "", None, unit, ()) for kind, unit in _units(each))
-        if (events := _events(each, machine)) is not None:
+    for part in _patterns(pattern):
+        yield from (Listed(unit, kind.name, "", None, unit, ()) for kind, unit in _units(part))
+        if (events := _events(part, machine)) is not None:
             yield from events
-        elif (point := _place(each, target)) is not None:
+        elif (point := _place(part, target)) is not None:
             from tracer.resolve.sites.expand import sites_at
 
             yield from of_sites(sites_at(point, target, left_out if left_out is not None else []), (point,))
-        elif not _units(each):
-            yield from _in_files(each, target, of_kind)
+        elif not _units(part):
+            yield from _in_files(part, target, of_kind)
 
 
 def list_lines(
@@ -127,13 +129,13 @@ def list_lines(
             return (f"{listed.probe}\n" for listed in _usdt(wanted, binary, False))
         return _function_lines(wanted, binary, target, left_out)
 
-    for each in _patterns(pattern):
-        word = (each or "").partition(":")[0]
+    for part in _patterns(pattern):
+        word = (part or "").partition(":")[0]
         by_machine = word in SPELLINGS and SPELLINGS[word].machine is not None
-        if by_machine or _place(each, target) is not None or _units(each):
-            yield from (f"{listed.probe}\n" for listed in list_probes(each, target, left_out, machine))
+        if by_machine or _place(part, target) is not None or _units(part):
+            yield from (f"{listed.probe}\n" for listed in list_probes(part, target, left_out, machine))
         else:
-            yield from _in_files(each, target, of_kind)
+            yield from _in_files(part, target, of_kind)
 
 
 def _place(pattern: str | None, target: Target) -> AttachPoint | None:
@@ -157,16 +159,16 @@ def of_sites(sites: Iterable[FileSite], points: Sequence[AttachPoint]) -> list[L
     named: dict[str, list[FileSite]] = {}
     for site in sites:
         named.setdefault(as_written(site, points[site.point]), []).append(site)
-    found = []
-    for text, own in sorted(named.items()):
-        fields, first, kind = _fields(text), own[0], kind_of(own[0])
+    listed = []
+    for text, probe_sites in sorted(named.items()):
+        fields, first, kind = _fields(text), probe_sites[0], kind_of(probe_sites[0])
         provider = fields[-2] if kind.has_notes else None
         places = [
-            ListedSite(each.address, each.offset, each.semaphore_address, each.args if kind.has_notes else ())
-            for each in own if each.tail & 0xFF <= TailPlace.END
+            ListedSite(site.address, site.offset, site.semaphore_address, site.args if kind.has_notes else ())
+            for site in probe_sites if site.tail & 0xFF <= TailPlace.END
         ]  # fmt: skip
-        found.append(Listed(text, kind.name, first.path, provider, fields[-1], tuple(places)))
-    return found
+        listed.append(Listed(text, kind.name, first.path, provider, fields[-1], tuple(places)))
+    return listed
 
 
 def _patterns(text: str | None) -> list[str | None]:
@@ -175,7 +177,7 @@ def _patterns(text: str | None) -> list[str | None]:
         return [None]
     if (at_line := _AT_LINE.fullmatch(text)) is not None and at_line[1] not in (*SPELLINGS, "*", "build-id"):
         return [f"uprobe:{text}"]
-    found, start = list[str | None](), 0
+    parts, start = list[str | None](), 0
     for comma in re.finditer(r",\s*(?=(\w+|\*):)", text):
         if comma[1] not in (*SPELLINGS, "*"):
             continue
@@ -184,9 +186,9 @@ def _patterns(text: str | None) -> list[str | None]:
         except Fault:
             continue
         if ends:
-            found.append(text[start : comma.start()])
+            parts.append(text[start : comma.start()])
             start = comma.end()
-    return [*found, text[start:]]
+    return [*parts, text[start:]]
 
 
 def _units(pattern: str | None) -> list[tuple[ProbeKind, str]]:
@@ -196,10 +198,10 @@ def _units(pattern: str | None) -> list[tuple[ProbeKind, str]]:
     if not colon or kind is None or not kind.units:
         return []
     matches = matcher(rest.partition(":")[0] or "*")
-    found = [(kind, f"{kind.name}:{unit}:") for unit in kind.units if matches(unit)]
-    if not found:
+    beginnings = [(kind, f"{kind.name}:{unit}:") for unit in kind.units() if matches(unit)]
+    if not beginnings:
         raise TracerError(f"no probe matches '{printable(pattern or '')}'", f"{word}:* lists the units")
-    return found
+    return beginnings
 
 
 def _events(pattern: str | None, machine: Callable[[], Machine] | None) -> list[Listed] | None:
@@ -217,25 +219,25 @@ def _events(pattern: str | None, machine: Callable[[], Machine] | None) -> list[
 
 def of_events(sites: Iterable[Site]) -> list[Listed]:
     """The events that have these sites."""
-    found = []
+    events = []
     for site in sites:
         _, system, name = site.probe.split(":")
-        found.append(Listed(site.probe, kind_of(site).name, "", system, name, (), site.declarations))
-    return found
+        events.append(Listed(site.probe, kind_of(site).name, "", system, name, (), site.declarations))
+    return events
 
 
 def _in_files(
     pattern: str | None, target: Target, of_kind: Callable[[AttachKind, _Pattern, Binary], Iterator[_Made]]
 ) -> Iterator[_Made]:
     wanted = _parse(pattern)
-    found = _files(wanted, target)
+    files = _files(wanted, target)
     failures: list[TracerError] = []
     seen: set[int] = set()
     some = False
     with closing(Binaries()) as binaries:
         for kind in wanted.kinds:
             seen.clear()
-            for file in found:
+            for file in files:
                 try:
                     binary = binaries.open(file.path, file.shown)
                     if id(binary) in seen:
@@ -250,7 +252,7 @@ def _in_files(
                 some = True
                 yield from listed
     if not some:
-        alike = len(found) == 1 or fail_alike(failures, len(found) * len(wanted.kinds))
+        alike = len(files) == 1 or fail_alike(failures, len(files) * len(wanted.kinds))
         raise failures[0] if failures and alike else TracerError(f"no probe matches '{pattern or '*'}'")
 
 
@@ -263,9 +265,9 @@ def _files(wanted: _Pattern, target: Target) -> tuple[Found, ...]:
     if path == "*" and is_of_all and (wanted.name != "*" or wanted.kinds == _WITH_PROVIDER):
         from tracer.resolve.files.build_ids import running_files
 
-        return tuple(Found(each, each, sure=False) for each in sorted(running_files(target)))
+        return tuple(Found(running, running, sure=False) for running in sorted(running_files(target)))
     if path is not None and ("/" in path or path in (".", "..")):
-        roots = {each.root for each in target.pictures} or {""}
+        roots = {picture.root for picture in target.pictures} or {""}
         if any(is_directory(within(prefix, os.path.abspath(path))) for prefix in roots):
             return files_below(path, target)
     return find_files(path, target)
@@ -348,7 +350,7 @@ def _written(wanted: _Pattern, binary: Binary) -> Mapping[str, str]:
 
 def _function_lines(wanted: _Pattern, binary: Binary, target: Target, left_out: list[str] | None) -> Iterator[str]:
     """Written for 60,000 functions: their names are looked at all at once, and singly only where one is unusual."""
-    names = sorted({each[0] for each in _matching(wanted, binary, target, left_out)})
+    names = sorted({function[0] for function in _matching(wanted, binary, target, left_out)})
     if written := _written(wanted, binary):
         names = [written.get(name, name) for name in names]
     # In this order a digit or a dot at the beginning of a name would come first.
@@ -369,9 +371,9 @@ def _matching(wanted: _Pattern, binary: Binary, target: Target, left_out: list[s
 def _in_order_of_name(
     functions: tuple[Function, ...], kind: str, binary: Binary, written: Mapping[str, str]
 ) -> Iterator[Listed]:
-    """Most functions have a name of their own and lie in one segment."""
+    """Yields the functions in order of name. Most have a name of their own and lie in one segment."""
     offset_of = binary.elf.offset_of
-    segment = next((each for each in binary.elf.loads if each.flags & PF_X), None)
+    segment = next((load for load in binary.elf.loads if load.flags & PF_X), None)
     start, end = (segment.address, segment.address + segment.file_size) if segment is not None else (0, 0)
     moved = segment.offset - segment.address if segment is not None else 0
     before, path = f"{kind}:{quoted(binary.named, path=True)}:", binary.path

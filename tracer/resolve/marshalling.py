@@ -15,16 +15,16 @@ from tracer.dataclass import names
 def plain(value: Any, classes: Mapping[str, type]) -> Any:
     """A value as something that marshal knows: an object as its class's name and its fields, a tuple with no name."""
     if value.__class__ is tuple:
-        return ("", *[plain(each, classes) for each in value])
+        return ("", *[plain(item, classes) for item in value])
     name = value.__class__.__name__
-    return (name, *[plain(getattr(value, each), classes) for each in names(value)]) if name in classes else value
+    return (name, *[plain(getattr(value, field), classes) for field in names(value)]) if name in classes else value
 
 
-def made(value: Any, classes: Mapping[str, type]) -> Any:
+def rebuilt(value: Any, classes: Mapping[str, type]) -> Any:
     """The opposite of `plain`."""
     if value.__class__ is not tuple:
         return value
-    items = [made(each, classes) for each in value[1:]]
+    items = [rebuilt(item, classes) for item in value[1:]]
     return classes[value[0]](*items) if value[0] else tuple(items)
 
 
@@ -41,5 +41,5 @@ def version() -> str:
 def modules(folder: str, end: str = ".py") -> list[tuple[str, int, int]]:
     """The files of a folder, by name, size and time."""
     with os.scandir(folder) as entries:
-        files = [(each.name, each.stat()) for each in entries if each.name.endswith(end)]
+        files = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(end)]
     return sorted((name, status.st_size, status.st_mtime_ns) for name, status in files)

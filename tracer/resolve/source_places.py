@@ -15,14 +15,14 @@ def with_sources(sites: Mapping[int, Sequence[Site]]) -> dict[int, tuple[Site, .
     """The sites of each clause; those of which nothing tells stay as they are."""
     with closing(Binaries()) as binaries:
         return {
-            index: tuple([_with_source(site, binaries) for site in in_files(own)]) or tuple(own)
-            for index, own in sites.items()
+            index: tuple([_with_source(site, binaries) for site in in_files(clause_sites)]) or tuple(clause_sites)
+            for index, clause_sites in sites.items()
         }
 
 
 def _with_source(site: FileSite, binaries: Binaries) -> FileSite:
-    found = None
+    source_line = None
     with suppress(TracerError):  # a damaged table tells nothing
         lines = binaries.open(site.path).lines
-        found = None if lines is None else lines.place_at(site.address, site.line)
-    return site if found is None else replace(site, source_file=found[0], source_line=found[1])
+        source_line = None if lines is None else lines.place_at(site.address, site.line)
+    return site if source_line is None else replace(site, source_file=source_line[0], source_line=source_line[1])

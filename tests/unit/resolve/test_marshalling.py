@@ -22,4 +22,4 @@ def test_whoever_reads_belongs_to_the_version_of_answers(name: str) -> None:
 def test_values_come_back_as_they_were() -> None:
     classes: dict[str, type] = {"Reg": Reg, "Unreadable": Unreadable}
     for value in (3, "text", None, (), (1, ("a", ())), Unreadable("because"), (Unreadable("x"), 2)):
-        assert marshalling.made(marshalling.plain(value, classes), classes) == value
+        assert marshalling.rebuilt(marshalling.plain(value, classes), classes) == value

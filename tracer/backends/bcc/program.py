@@ -64,5 +64,6 @@ class BccProgram:
     def asks_for_numbers(self) -> bool:
         """Whether it asks for the number of a process or a thread."""
         text = self.generated.text
-        return self.generated.follow or any(f"{each}_id()" in text for each in ("process", "space", "thread", "parent"))
+        owners = ("process", "space", "thread", "parent")
+        return self.generated.follow or any(f"{owner}_id()" in text for owner in owners)
 

@@ -128,11 +128,11 @@ class BccSession:
 
     @property
     def missed(self) -> Sequence[str]:
-        return list(dict.fromkeys(said for each in self._attached for said in each.missed))
+        return list(dict.fromkeys(said for part in self._attached for said in part.missed))
 
     @property
     def left_out(self) -> Sequence[FileSite]:
-        return sorted((site for each in self._attached for site in each.left_out.values()), key=where)
+        return sorted((site for part in self._attached for site in part.left_out.values()), key=where)
 
     def begin(self, maps: LocalMaps) -> None:
         self._maps.receive(maps)
@@ -212,13 +212,13 @@ class BccSession:
         if not self._detached:
             self._detached = True
             self._control.stop()
-            for each in self._attached:
-                each.detach()
+            for part in self._attached:
+                part.detach()
             if self._stacks is not None:
                 self._stacks.count_endings(lambda number: self._summed(LOSSES, len(LOSS_CAUSES) + number))
 
     def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterator[Event]:
-        """After `detach`: what was still in the ring."""
+        """Returns, after `detach`, what was still in the ring."""
         incoming = self._incoming
         incoming.take()
         while incoming.unfinished:
@@ -242,14 +242,14 @@ class BccSession:
         causes = {cause: self._summed(LOSSES, number) for number, cause in enumerate(LOSS_CAUSES)}
         full = Loss()
         for name, table in self._generated.tables.items():
-            first = FULL_MAPS + FIRST_TABLE
-            if table.key is not None and (keys := sum(self._summed(LOSSES, first + each) for each in table.numbers)):
+            counters = [] if table.key is None else [FULL_MAPS + FIRST_TABLE + number for number in table.numbers]
+            if keys := sum(self._summed(LOSSES, counter) for counter in counters):
                 full.found_full(name, keys)
         returns = 0
         if self._nested is not None and self._detached:
             returns = self._lost_returns(self._nested)
-        own = Loss(dropped=self._dropped, returns=returns, shut_out=self._attachments.misses)
-        return Loss(**causes, full=frozenset()) + full + own + self._maps.loss
+        session_loss = Loss(dropped=self._dropped, returns=returns, shut_out=self._attachments.misses)
+        return Loss(**causes, full=frozenset()) + full + session_loss + self._maps.loss
 
     def _lost_returns(self, nested: Nested) -> int:
         first = first_counter(self.plan)
@@ -277,12 +277,12 @@ class BccSession:
         ]
 
     def unhit_sites(self) -> dict[int, tuple[FileSite, ...]]:
-        found = {}
+        unhit = {}
         for point, sites in self._generated.noted.items() if self._multi else ():
             noted = self._control.noted(sites)
             every = zip(self._points[point].sites, noted, strict=True)
-            found[point] = tuple(places_among(site for site, hit in every if not hit))
-        return found
+            unhit[point] = tuple(places_among(site for site, hit in every if not hit))
+        return unhit
 
     def hit_cost(self, point: int) -> Cost | None:
         from tracer.kernel.trials.hit_cost import OF_LATER_FILE, HitCosts
@@ -297,8 +297,8 @@ class BccSession:
         if self._nested is not None:
             self._lost_returns(self._nested)  # as far as calls are counted
         self.gone.add(point)
-        for each in self._attached:
-            each.detach_point(point, alone_of(self.plan, self.gone, (point,)))
+        for part in self._attached:
+            part.detach_point(point, alone_of(self.plan, self.gone, (point,)))
 
     def close(self) -> None:
         """Detaches and lets go of everything; the kernel keeps nothing."""
@@ -320,8 +320,8 @@ class BccSession:
         wake = *self._around.wake(), *self._own_wake
         try:
             while True:
-                left = deadline - time.monotonic()
-                if left <= 0 or (not self._generated.records and self._woken(left)):
+                remaining_s = deadline - time.monotonic()
+                if remaining_s <= 0 or (not self._generated.records and self._woken(remaining_s)):
                     return False
                 asleep = tick > _LONGEST_TICK_S
                 if asleep:
@@ -331,7 +331,7 @@ class BccSession:
                     awaited, tick = (*wake, self._loaded.maps[RING]), _SLEEP_S
                 else:
                     awaited = wake
-                if any(descriptor in wake for descriptor in readable(awaited, min(tick, left))):
+                if any(descriptor in wake for descriptor in readable(awaited, min(tick, remaining_s))):
                     return False
                 self._incoming.take()
                 if self._incoming.unfinished:
@@ -348,11 +348,11 @@ class BccSession:
 
     @property
     def _own_wake(self) -> tuple[int, ...]:
-        return tuple([fd for each in self._attached for fd in each.wake])
+        return tuple([fd for part in self._attached for fd in part.wake])
 
     def _keep_up(self) -> None:
-        for each in self._attached:
-            each.keep_up()
+        for part in self._attached:
+            part.keep_up()
 
     def _leftovers(self) -> Iterator[Event]:
         """Control events that found the ring full, after all that is in the ring; their own order is not known."""

@@ -1,4 +1,4 @@
-"""What this host allows the ftrace backend, by trying."""
+"""Finds by trying what this host allows the ftrace backend."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def detect() -> Capabilities:
         return Capabilities("ftrace", NEEDS_ROOT, settled(states, unknown), facts)
     try:
         tracefs = find()
-        known = {name: tracefs.knows(name) for name in IN_README}
+        in_readme = {name: tracefs.knows(name) for name in IN_README}
     except TracerError as error:
         facts["tracefs"] = f"no: {error.message}"
         return Capabilities("ftrace", Unsupported(error.message, error.hint), settled(states, unknown), facts)
-    facts |= _of_readme(tracefs, known)
+    facts |= _of_readme(tracefs, in_readme)
     refused = _try_perf()
     facts["perf tracepoints"] = "yes" if refused is None else f"no: {refused.reason}"
     abilities = Abilities.detect()
-    found = known | {"inherit_thread": abilities.inherit_thread, "format_lost": abilities.format_lost}
-    found["string_bounds"] = strings
-    return Capabilities("ftrace", refused, settled(states, found), facts)
+    has = in_readme | {"inherit_thread": abilities.inherit_thread, "format_lost": abilities.format_lost}
+    has["string_bounds"] = strings
+    return Capabilities("ftrace", refused, settled(states, has), facts)
 
 
-def _of_readme(tracefs: Tracefs, known: dict[str, bool]) -> dict[str, str]:
+def _of_readme(tracefs: Tracefs, in_readme: dict[str, bool]) -> dict[str, str]:
     def has(name: str, since: str = "") -> str:
-        return "yes" if known[name] else f"no{since}"
+        return "yes" if in_readme[name] else f"no{since}"
 
     return {
         "tracefs": tracefs.root,
@@ -52,7 +52,7 @@ def _of_readme(tracefs: Tracefs, known: dict[str, bool]) -> dict[str, str]:
         "ref_ctr": has("ref_ctr", ": needs Linux 4.20"),
         "ustring": has("ustring"),
         "hist triggers": has("hist"),
-        "probes per event": "many" if known["many"] else "one",
+        "probes per event": "many" if in_readme["many"] else "one",
     }
 
 

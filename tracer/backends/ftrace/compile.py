@@ -58,15 +58,15 @@ _Clauses = list[tuple[Clause, Variant, int]]
 
 
 def _by_place(plan: Plan) -> list[tuple[Site, _Clauses]]:
-    """Each place once, with its clauses in the order of the program."""
-    found: dict[object, tuple[Site, _Clauses]] = {}
+    """The places, each once, with its clauses in the order of the program."""
+    places: dict[object, tuple[Site, _Clauses]] = {}
     numbers = first_numbers(plan)
     for probe in plan.probes:
         for variant in probe.variants:
             for site in variant.sites:
-                _, clauses = found.setdefault(site.spot, (site, []))
+                _, clauses = places.setdefault(site.spot, (site, []))
                 clauses.append((probe.clause, variant, numbers[probe.clause.id] + site.point))
-    return list(found.values())
+    return list(places.values())
 
 
 def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tuple[ProbePlace, tuple[Run, ...]]:
@@ -86,7 +86,7 @@ def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tupl
         sources = tuple(_source(plan, site, collected, fetch) for fetch in some)
         runs.append(Run(clause, plan.steps[clause.id], variant, sources))
     runs = [replace(run, sources=tuple(map(collected.settled, run.sources))) for run in runs]
-    return ProbePlace(site, finish(collected.found), points=tuple(point for *_, point in clauses)), tuple(runs)
+    return ProbePlace(site, finish(collected.fetches), points=tuple(point for *_, point in clauses)), tuple(runs)
 
 
 def _source(plan: Plan, site: Site, collected: Fetches, fetch: steps.Fetch) -> Source:
@@ -94,8 +94,8 @@ def _source(plan: Plan, site: Site, collected: Fetches, fetch: steps.Fetch) -> S
         return collected.leaf(fetch.source)
     except NotExpressible as error:
         message = f"not available with ftrace at {site.shown}: {error}"
-        found = [Diagnostic(message, fetch.span, "--backend bcc can read it")]
-        raise ProgramError(plan.program.source, found, exit_code=1) from None
+        diagnostics = [Diagnostic(message, fetch.span, "--backend bcc can read it")]
+        raise ProgramError(plan.program.source, diagnostics, exit_code=1) from None
 
 
 def _filter_key(place: ProbePlace) -> object:
@@ -130,13 +130,13 @@ def _finished(event: ProbeEvent, plan: Plan, uses: Uses) -> ProbeEvent:
     (runs,) = event.branches
     fetched = event.places[0].fetches
     sources = [_sources_of(run) for run in runs]
-    event, left = _filtered(event, sources, fetched)
+    event, remaining = _filtered(event, sources, fetched)
     bare = {name for name, decl in plan.program.maps.items() if kept_of(decl).bare}
     counts = [counted(run.steps, bare, event.filter, uses) for run in runs]
-    if all(counts):
+    if all(counts) and event.attacher.counts:
         return replace(event, counts=tuple(name for names in counts for name in names))
     runs = tuple(
-        replace(run, left=_words(parts, plan.program.source)) for run, parts in zip(runs, left, strict=True)
+        replace(run, untested=_words(parts, plan.program.source)) for run, parts in zip(runs, remaining, strict=True)
     )
     event = replace(event, branches=(runs,))
     if not event.attacher.triggers:

@@ -54,20 +54,20 @@ def push_down(
     """The filter for as much of the predicate as goes (None where nothing does), and the parts that it leaves."""
     conditions = [step for step in steps.body if isinstance(step, Require)]
     texts: list[str] = []
-    left: list[Require] = []
+    remaining: list[Require] = []
     for step in steps.body:
-        if len(texts) + len(left) == len(conditions):
+        if len(texts) + len(remaining) == len(conditions):
             break
         if isinstance(step, Require):
             text = _text(step.condition, source_of, fetches)
             if text is None:
-                left.append(step)
+                remaining.append(step)
             else:
                 texts.append(text)
         elif not _cannot_fail(step, source_of):
-            left += conditions[len(texts) + len(left) :]
+            remaining += conditions[len(texts) + len(remaining) :]
             break
-    return Filter(" && ".join(texts), not left) if texts else None, tuple(left)
+    return Filter(" && ".join(texts), not remaining) if texts else None, tuple(remaining)
 
 
 def _cannot_fail(step: Step, source_of: SourceOf) -> bool:
@@ -157,16 +157,16 @@ def _uncut(value: Value, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> Val
     return value
 
 
-def _of_bits(op: str, left: Op, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> str | None:
+def _of_bits(op: str, tested: Op, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> str | None:
     """`(arg0 & 4) == 0`, `(int32)arg0 < 0`: whether any of some bits is set, which is what the filter's `&` tells. None
     for bits that its field has not, or that its sign is in: where the number is extended, these are others.
     """
     name: Value | None = None
     mask = 0
-    if left.op is operations.AND:
-        name, constant = left.args if isinstance(left.args[1], Const) else left.args[::-1]
+    if tested.op is operations.AND:
+        name, constant = tested.args if isinstance(tested.args[1], Const) else tested.args[::-1]
         mask = int(constant.value) if isinstance(constant, Const) else 0
-    elif left.op is operations.WRAP and isinstance(cast := left.args[0], Op) and cast.op is operations.WRAP:
+    elif tested.op is operations.WRAP and isinstance(cast := tested.args[0], Op) and cast.op is operations.WRAP:
         assert isinstance(cast.type, IntType)
         (name,), narrow = cast.args, cast.type.bits
         mask = (1 << narrow) - 1

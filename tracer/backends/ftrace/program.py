@@ -10,6 +10,7 @@ one probe for an event, `split` gives each place its own.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace import trigger as hist
 from tracer.backends.ftrace.attach.model import Attacher
@@ -21,6 +22,7 @@ from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError, printable
 from tracer.kernel.uprobe_events import events as uprobe_events
 from tracer.kernel.uprobe_events.events import MOST_FETCHES, MOST_PLACES, Fetch, ProbePlace
+from tracer.kernel.uprobe_events.format import EventFormat
 from tracer.kinds.site import Spot, in_files
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
@@ -32,13 +34,16 @@ from tracer.steps.walk import walk
 CALLS, RETURNS = ("calls",), ("returns",)
 """The names of counts that belong to no map (see `backends.nested_returns`); names of maps begin with an @."""
 
+if TYPE_CHECKING:
+    from tracer.kinds.sampled import Sampled
+
 GROUP = "GROUP"
 """Stands for the session's group in the text of a program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One clause at an event, with the sources of its hit tuple. `left` is the part of its predicate that the kernel
+    """A clause at an event, with the sources of its hit tuple. `untested` is the part of its predicate that the kernel
     does not test, in the user's words.
     """
 
@@ -46,14 +51,15 @@ class Run:
     steps: Steps
     variant: Variant
     sources: tuple[Source, ...]
-    left: str = ""
+    untested: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeEvent(uprobe_events.UprobeEvent):
-    """One trace event. `filter` is set in the kernel; `counts` names the maps that count its hits where nothing else is
-    to be done at them, so that no samples are needed, else it is empty. `hist` are the triggers that do all of it where
-    the kernel has them and all processes are traced; `reasons` say, of its maps, why they are not in the kernel.
+    """A trace event of the program. `filter` is set in the kernel; `counts` names the maps that count its hits where
+    nothing else is to be done at them, so that no samples are needed, else it is empty. `hist` are the triggers that do
+    all of it where the kernel has them and all processes are traced; `reasons` say, of its maps, why they are not in
+    the kernel.
     """
 
     branches: tuple[tuple[Run, ...], ...]
@@ -81,7 +87,7 @@ class ProbeEvent(uprobe_events.UprobeEvent):
     def texts(self, branch: int) -> dict[int, Text]:
         """The strings of a branch whose size the program does not give, by their fetch arguments."""
         sources = (source for run in self.branches[branch] for source in run.sources)
-        return {each.fetch: each for each in sources if isinstance(each, Text) and not each.arrays}
+        return {source.fetch: source for source in sources if isinstance(source, Text) and not source.arrays}
 
     @property
     def attacher(self) -> Attacher:
@@ -91,15 +97,28 @@ class ProbeEvent(uprobe_events.UprobeEvent):
     @property
     def is_defined(self) -> bool:
         """See the base."""
-        return self.attacher.kernel_event(self.places[0].site) is None
+        return self.attacher.kernel_event(self.places[0].site) is None and self.of_perf is None
+
+    @property
+    def of_perf(self) -> tuple[Sampled, int] | None:
+        """See `Attacher`."""
+        return self.attacher.sampled(self.places[0].site)
+
+    @property
+    def layout(self) -> EventFormat | None:
+        """See the base."""
+        return None if self.of_perf is None else EventFormat(self.of_perf[1], {})
 
     def where(self, group: str) -> tuple[str, str]:
         """See the base."""
+        if self.of_perf is not None:
+            kind, _, what = self.places[0].site.probe.partition(":")
+            return kind, what
         return self.attacher.kernel_event(self.places[0].site) or (group, self.name)
 
     @property
     def group(self) -> Hashable:
-        """The same for events that can be one."""
+        """The group of an event: events of one group can be one."""
         return self.attacher.group(self.places[0].site)
 
     @property
@@ -110,7 +129,7 @@ class ProbeEvent(uprobe_events.UprobeEvent):
     @property
     def ends(self) -> bool:
         """Whether calls end there that a clause has seen begin."""
-        return any(run.clause.ends is not None for runs in self.branches for run in runs)
+        return any(run.clause.is_end for runs in self.branches for run in runs)
 
     @property
     def wants_stack(self) -> bool:
@@ -169,8 +188,8 @@ class FtraceProgram:
             return self
 
         def kept(events: Sequence[ProbeEvent]) -> tuple[ProbeEvent, ...]:
-            left = [(each, tuple(p for p in each.places if p.site.spot not in left_out)) for each in events]
-            return tuple(replace(each, places=places) for each, places in left if places)
+            remaining = [(event, tuple(p for p in event.places if p.site.spot not in left_out)) for event in events]
+            return tuple(replace(event, places=places) for event, places in remaining if places)
 
         return replace(self, events=kept(self.events), parts=kept(self.parts))
 
@@ -219,13 +238,13 @@ class FtraceProgram:
     @property
     def frames(self) -> int:
         """The deepest user stack that any sampled clause wants; 0 where none does."""
-        found = [source.frames for source in self._sources() if isinstance(source, UserStack)]
+        depths = [source.frames for source in self._sources() if isinstance(source, UserStack)]
         for probe in self.plan.probes:
             if not probe.variants:  # it may have sites later
                 body = walk(self.plan.steps[probe.clause.id].body)
                 sources = (step.source for step in body if isinstance(step, step_model.Fetch))
-                found += [source.frames for source in sources if isinstance(source, values.UserStack)]
-        return max(found, default=0)
+                depths += [source.frames for source in sources if isinstance(source, values.UserStack)]
+        return max(depths, default=0)
 
     @property
     def unwound_registers(self) -> int:
@@ -253,7 +272,7 @@ class FtraceProgram:
 
 
 def _clause_line(run: Run) -> str:
-    tested = f", in user space: {run.left}" if run.left else ""
+    tested = f", in user space: {run.untested}" if run.untested else ""
     return f"    clause {run.clause.id} ({', '.join(run.clause.names)}){tested}"
 
 
@@ -307,10 +326,10 @@ def tallies(program: FtraceProgram, left_out: Collection[Spot]) -> Iterator[Prob
     """
     from tracer.backends.nested_returns import counted
 
-    own = count_returns(program.events)
+    counts_returns = count_returns(program.events)
     for number, (probe, calls, returns) in enumerate(counted(program.plan, left_out)):
         runs = (Run(probe.clause, Steps(()), probe.variants[0], ()),)
-        for counts, sites in ((RETURNS, () if own else returns), (CALLS, calls)):
+        for counts, sites in ((RETURNS, () if counts_returns else returns), (CALLS, calls)):
             for first in range(0, len(sites), MOST_PLACES):
                 places = tuple(ProbePlace(site, ()) for site in sites[first : first + MOST_PLACES])
                 yield ProbeEvent(f"{counts[0]}{number}_{first}", places, (runs,), counts=counts)

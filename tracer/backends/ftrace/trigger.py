@@ -52,22 +52,22 @@ class Column:
 class Feed:
     """The part of a map that comes from each row of a trigger, under a key of columns and constants.
 
-    A hit adds `each`, or where `total` is set its share of that sum; in an lhist map it falls into `bucket`, where a
+    A hit adds `per_hit`, or where `total` is set its share of that sum; in an lhist map it falls into `bucket`, where a
     column holds a number of that bucket.
     """
 
     map: str
     key: tuple[Column | Value, ...]
     total: int | None = None
-    each: int = 1
+    per_hit: int = 1
     bucket: Column | int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """One table: the fields of its key and those it sums, as they are written, its condition ("" for none), how many
-    rows one branch of the event can need, and what the rows of each branch feed. `branch` is the field that tells the
-    branches apart, "" where there is one.
+    """A hist trigger, which keeps one table: the fields of its key and those it sums, as they are written, its
+    condition ("" for none), how many rows one branch of the event can need, and what the rows of each branch feed.
+    `branch` is the field that tells the branches apart, "" where there is one.
     """
 
     keys: tuple[str, ...]

@@ -33,14 +33,14 @@ def files_of(text: str, target: Target) -> list[tuple[str, str]]:
         raise TracerError(what, "a file of the name build-id is written ./build-id")
     wanted = digits.lower()
     built = [(_build_id(path), path) for path in running_files(target)]
-    found = [(own, path) for own, path in built if own is not None and own.startswith(wanted)]
-    if not found:
+    matching = [(build_id, path) for build_id, path in built if build_id is not None and build_id.startswith(wanted)]
+    if not matching:
         raise _unknown(wanted, target)
-    every = sorted({own for own, _ in found})
+    every = sorted({build_id for build_id, _ in matching})
     if len(every) > 1:
-        names = ", ".join(f"{own} ({printable(path)})" for own, path in found[:_NAMED])
+        names = ", ".join(f"{build_id} ({printable(path)})" for build_id, path in matching[:_NAMED])
         raise TracerError(f"build-id {wanted} may be {len(every)} files: {names}", "write more of its digits")
-    return found
+    return matching
 
 
 def running_files(target: Target) -> Iterator[str]:
@@ -84,11 +84,11 @@ def _of_process(process: Picture, needed: bool) -> Iterator[str]:
         if needed:
             raise
         return
-    known: set[tuple[str, int]] = set()
-    for each in every:
-        if each.executable and each.file is not None and each.file not in known:
-            known.add(each.file)
-            yield path_of(process.pid, each, prefix) or f"{directory(process.pid)}/map_files/{each.key}"
+    yielded: set[tuple[str, int]] = set()
+    for mapping in every:
+        if mapping.executable and mapping.file is not None and mapping.file not in yielded:
+            yielded.add(mapping.file)
+            yield path_of(process.pid, mapping, prefix) or f"{directory(process.pid)}/map_files/{mapping.key}"
 
 
 def _build_id(path: str) -> str | None:

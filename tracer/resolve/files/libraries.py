@@ -40,9 +40,9 @@ def find_library(name: str, arch: Arch, prefix: str = "") -> str | None:
             names = sorted(os.listdir(prefix + directory), reverse=True)
         except OSError:
             continue
-        for each in names:
-            if wanted.fullmatch(each):
-                return f"{directory}/{each}"
+        for file_name in names:
+            if wanted.fullmatch(file_name):
+                return f"{directory}/{file_name}"
     return None
 
 
@@ -84,6 +84,6 @@ def _cached(path: str, arch: Arch) -> list[tuple[str, str]]:
     return plain + special
 
 
-def _text(data: bytes, at: int) -> str:
-    end = data.find(b"\0", at)
-    return os.fsdecode(data[at:end]) if end >= 0 else ""
+def _text(data: bytes, start: int) -> str:
+    end = data.find(b"\0", start)
+    return os.fsdecode(data[start:end]) if end >= 0 else ""

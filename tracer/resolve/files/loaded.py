@@ -32,32 +32,32 @@ def loaded_files(program: str) -> tuple[str, ...]:
     Raises `TracerError` where the program is neither an ELF file nor a script whose interpreter is one.
     """
     first = interpreted(program)
-    found: dict[str, tuple[str, ...]] = {}
+    inheritance: dict[str, tuple[str, ...]] = {}
     queue: deque[tuple[str, tuple[str, ...]]] = deque([(first, ())])
     seen = {os.path.realpath(first)}
     is_musl = False
-    while queue and len(found) < _MAX_FILES:
+    while queue and len(inheritance) < _MAX_FILES:
         path, inherited = queue.popleft()
         try:
             with Elf(path) as elf:
                 arch = ARCHES.get(elf.machine)
                 rpath, runpath = _directories(elf, DT_RPATH), _directories(elf, DT_RUNPATH)
                 handed_on = () if runpath else (*rpath, *inherited)
-                found[path] = handed_on
+                inheritance[path] = handed_on
                 loader = _loader(elf)
                 is_musl = is_musl or (loader is not None and os.path.basename(loader).startswith("ld-musl-"))
                 # Of musl the C library and the loader are one file.
-                names = [each for each in elf.needed if not (is_musl and each == _LIBC_OF_MUSL)]
-                needed = [] if arch is None else [_find(each, handed_on, runpath, arch) for each in names]
+                names = [library for library in elf.needed if not (is_musl and library == _LIBC_OF_MUSL)]
+                needed = [] if arch is None else [_find(library, handed_on, runpath, arch) for library in names]
         except TracerError:
             if path == first:
                 raise
             continue
-        for each in (*needed, loader):
-            if each is not None and (real := os.path.realpath(each)) not in seen:
+        for dependency in (*needed, loader):
+            if dependency is not None and (real := os.path.realpath(dependency)) not in seen:
                 seen.add(real)
-                queue.append((each, handed_on))
-    return tuple(found)
+                queue.append((dependency, handed_on))
+    return tuple(inheritance)
 
 
 def interpreted(program: str) -> str:
@@ -84,15 +84,15 @@ def _directories(elf: Elf, tag: int) -> tuple[str, ...]:
     """The directories of DT_RPATH or DT_RUNPATH, $ORIGIN filled in."""
     origin = os.path.dirname(os.path.realpath(elf.path))
     return tuple(
-        each.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
+        directory.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
         for text in elf.dynamic_strings(tag)
-        for each in text.split(":")
-        if each
+        for directory in text.split(":")
+        if directory
     )
 
 
 def _loader(elf: Elf) -> str | None:
-    segment = next((each for each in elf.segments if each.type == PT_INTERP), None)
+    segment = next((segment for segment in elf.segments if segment.type == PT_INTERP), None)
     if segment is None:
         return None
     path = os.fsdecode(elf.read(segment.offset, segment.file_size, "the loader's name").rstrip(b"\0"))

@@ -72,7 +72,7 @@ def find_files(text: str | None, target: Target) -> tuple[Found, ...]:
                 "the attach point names no file",
                 "name the program or library, or a process with -p PID, whose files are then searched",
             )
-        return of_any(target, lambda process: (Found(each.path, each.name, sure=False) for each in _files(process)))
+        return of_any(target, lambda process: (Found(file.path, file.name, sure=False) for file in _files(process)))
     if "\0" in text:
         raise TracerError(f"{printable(text)}: not a path")
     if text.startswith("build-id:"):
@@ -96,9 +96,9 @@ def _by_pattern(text: str, target: Target) -> tuple[Found, ...]:
         from tracer.resolve.files.loaded import loaded_files
 
         with suppress(TracerError):  # what the program is matters only to those who name no file
-            found = [path for path in loaded_files(target.program) if matches_mapped(text, path)]
-            if found:
-                return tuple(Found(path, path, sure=False) for path in found)
+            needed = [path for path in loaded_files(target.program) if matches_mapped(text, path)]
+            if needed:
+                return tuple(Found(path, path, sure=False) for path in needed)
     try:
         return _at_path(text, None)
     except NoFile:
@@ -115,10 +115,12 @@ def _running(text: str) -> Iterator[Found]:
     seen: set[tuple[str, int]] = set()
     for pid in pids():
         with suppress(TracerError):
-            for each in mappings(pid):
-                if each.executable and each.file not in seen and each.file and matches_mapped(text, each.path):
-                    seen.add(each.file)
-                    file = mapped_file(pid, each, root(pid))
+            for mapping in mappings(pid):
+                if not mapping.executable or mapping.file in seen:
+                    continue
+                if mapping.file and matches_mapped(text, mapping.path):
+                    seen.add(mapping.file)
+                    file = mapped_file(pid, mapping, root(pid))
                     yield Found(file.path, file.name, sure=False)
 
 
@@ -126,17 +128,17 @@ def of_any(target: Target, found_by: Callable[[Picture | None], Iterable[Found]]
     """The files that are found for each process of the target; for None where it has none. One that has nothing of it,
     or has ended, is passed over where another has it. Raises `TracerError`.
     """
-    found: dict[str, Found] = {}
+    by_path: dict[str, Found] = {}
     failure: TracerError | None = None
     for process in target.pictures or (None,):
         try:
-            for each in found_by(process):
-                found.setdefault(each.path, each)
+            for file in found_by(process):
+                by_path.setdefault(file.path, file)
         except TracerError as error:
             failure = failure or error
-    if failure is not None and not found:
+    if failure is not None and not by_path:
         raise failure
-    return tuple(found.values())
+    return tuple(by_path.values())
 
 
 def _files(process: Picture | None) -> Sequence[MappedFile]:
@@ -170,9 +172,9 @@ def _mapped(name: str, target: Target) -> tuple[Found, ...]:
     """The files that the processes have mapped under a name, each the first that bears it; none where none has."""
 
     def first(process: Picture | None) -> Iterator[Found]:
-        for each in _files(process):
-            if _among([each.name.replace("/memfd:", "/")], name) is not None:
-                yield Found(each.path, each.name)
+        for file in _files(process):
+            if _among([file.name.replace("/memfd:", "/")], name) is not None:
+                yield Found(file.path, file.name)
                 return
 
     return of_any(target, first)
@@ -196,7 +198,7 @@ def matches_mapped(text: str | None, path: str) -> bool:
 
 def _mapped_like(text: str, process: Picture) -> tuple[Found, ...]:
     """The files that a process has mapped under a name of a pattern."""
-    return tuple(Found(each.path, each.name, sure=False) for each in process.files if matches_mapped(text, each.name))
+    return tuple(Found(file.path, file.name, sure=False) for file in process.files if matches_mapped(text, file.name))
 
 
 def _refuse_member(text: str, path: str) -> None:
@@ -240,33 +242,33 @@ def files_below(directory: str, target: Target) -> tuple[Found, ...]:
 
 def _below(directory: str, prefix: str) -> tuple[Found, ...]:
     start = within(prefix, os.path.abspath(directory))
-    found = []
+    files = []
     for folder, _, names in os.walk(start):
         for name in names:
             path = within(prefix, os.path.join(folder, name)[len(prefix) :])
             if os.path.isfile(path) and _is_elf(path):
-                found.append(Found(path, path, sure=False))
-            if len(found) > MAX_FILES:
+                files.append(Found(path, path, sure=False))
+            if len(files) > MAX_FILES:
                 raise TracerError(f"{printable(directory)}: more than {MAX_FILES} programs are below", "name fewer")
-    if not found:
+    if not files:
         raise TracerError(f"{printable(directory)}: no program or library is there")
     # A file is shown by the first of its names.
-    return tuple(sorted(found, key=lambda each: (os.path.islink(each.path), each.path)))
+    return tuple(sorted(files, key=lambda file: (os.path.islink(file.path), file.path)))
 
 
 def _matching(text: str, prefix: str) -> tuple[Found, ...]:
     import glob
 
-    found = []
+    files = []
     for path in glob.iglob(glob.escape(prefix) + os.path.abspath(text) if prefix else text):
         full = within(prefix, path[len(prefix) :]) if prefix else os.path.abspath(path)
         if os.path.isfile(full):
-            found.append(Found(full, full if prefix else path, sure=False))
-        if len(found) > MAX_FILES:
+            files.append(Found(full, full if prefix else path, sure=False))
+        if len(files) > MAX_FILES:
             raise TracerError(f"{printable(text)}: more than {MAX_FILES} files match", "name fewer files")
-    if not found:
+    if not files:
         raise NoFile(f"{printable(text)}: no file matches")
-    return tuple(sorted(found, key=lambda each: each.path))
+    return tuple(sorted(files, key=lambda file: file.path))
 
 
 def _by_name(name: str, target: Target, prefix: str) -> Found:
@@ -296,10 +298,10 @@ def _deleted(path: str, process: Picture) -> str | None:
     memfd_create(2) makes files that no directory has.
     """
     try:
-        own = [each for each in process.files if each.name in (path, os.path.realpath(path))]
+        mapped = [file for file in process.files if file.name in (path, os.path.realpath(path))]
     except TracerError:
         return None
-    return own[0].path if own and all(each.deleted for each in own) else None
+    return mapped[0].path if mapped and all(file.deleted for file in mapped) else None
 
 
 def _needed(name: str, target: Target) -> str | None:
@@ -358,7 +360,7 @@ def _near_programs(name: str) -> str | None:
 
 
 def _search_path() -> list[str]:
-    return [each or "." for each in os.environ.get("PATH", os.defpath).split(os.pathsep)]
+    return [folder or "." for folder in os.environ.get("PATH", os.defpath).split(os.pathsep)]
 
 
 def did_you_mean(name: str, names: Iterable[str], before: str = "") -> str | None:
@@ -366,7 +368,7 @@ def did_you_mean(name: str, names: Iterable[str], before: str = "") -> str | Non
     near = near_names(name, names)
     if not near:
         return None
-    shown = [printable(before + each) for each in near]
+    shown = [printable(before + candidate) for candidate in near]
     return "did you mean " + (" or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]) + "?"
 
 
@@ -377,14 +379,15 @@ def near_names(name: str, names: Iterable[str]) -> list[str]:
     lower = name.lower()
     close: list[str] = []
     holding: list[str] = []
-    for each in dict.fromkeys(names):
+    for candidate in dict.fromkeys(names):
         # What the compiler made of a function (`parse.isra.0`), or the same in another case or with underscores.
-        if lower in each.lower() and len(lower) >= 3:
-            holding.append(each)
-        elif abs(len(each) - len(name)) <= 3:
-            close.append(each)
-    holding.sort(key=lambda each: (len(each), each))
+        if lower in candidate.lower() and len(lower) >= 3:
+            holding.append(candidate)
+        elif abs(len(candidate) - len(name)) <= 3:
+            close.append(candidate)
+    holding.sort(key=lambda candidate: (len(candidate), candidate))
+    own_names = re.compile(rf"_*{re.escape(name)}(\.\w+)*_*", re.IGNORECASE).fullmatch
+    longer_names = re.compile(rf"{re.escape(name)}[-.\d]").match  # redis-server, python3
     near = difflib.get_close_matches(name, close[:20_000], 3, 0.65)
-    result = [each for each in holding if re.fullmatch(rf"_*{re.escape(name)}(\.\w+)*_*", each, re.IGNORECASE)]
-    longer = [each for each in holding if re.match(rf"{re.escape(name)}[-.\d]", each)]  # redis-server, python3
-    return list(dict.fromkeys(result + longer + near + holding))[:3]
+    found_first = [*filter(own_names, holding), *filter(longer_names, holding)]
+    return list(dict.fromkeys(found_first + near + holding))[:3]

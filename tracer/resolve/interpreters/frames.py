@@ -59,14 +59,14 @@ class Interpreters:
         self.unpaired: set[str] = set()
         """The interpreters whose frames some stack lacks."""
 
-    def found(self) -> Iterator[tuple[int, Loaded]]:
+    def newly_mapped(self) -> Iterator[tuple[int, Loaded]]:
         """The processes that have mapped an interpreter since the last call."""
         processes = self._processes()
         fresh, processes.fresh = processes.fresh, set()
         for pid in fresh:
             process = processes.get(pid)
             if process is not None:
-                yield from ((pid, each) for each in self._in(processes, pid, process.image(0)))
+                yield from ((pid, interpreter) for interpreter in self._in(processes, pid, process.image(0)))
 
     def knows(self, number: int) -> bool:
         """Whether there is a function of that number."""
@@ -87,26 +87,27 @@ class Interpreters:
             self._numbers[number] = first
 
     def stack(self, pid: int, addresses: Sequence[int], native: tuple[int, ...] | None = None) -> tuple[int, ...]:
-        """One stack: native addresses, with zeros up to the most frames that were asked for, then words. `native` are
+        """Merges one stack: native addresses, with zeros up to the most frames asked for, then words. `native` are
         the addresses where the hit did not have them yet.
         """
-        most = next((at for at, each in enumerate(addresses) if is_interpreted(each)), len(addresses))
-        own = tuple(filter(None, addresses[:most])) if native is None else native
+        most = next((position for position, address in enumerate(addresses) if is_interpreted(address)), len(addresses))
+        native_stack = tuple(filter(None, addresses[:most])) if native is None else native
         words = self._complete(addresses[most:])
         processes = self._processes()
         process = processes.get(pid)
         ranges = [
-            (start + each.bias, end + each.bias)
-            for each in (self._of(processes, pid, process) if process is not None else ())
-            for start, end in each.image.evaluates
+            (start + interpreter.bias, end + interpreter.bias)
+            for interpreter in (self._of(processes, pid, process) if process is not None else ())
+            for start, end in interpreter.image.evaluates
         ]
         if not ranges:
-            return own
+            return native_stack
         # At the very start of the function its frames are still those of its caller.
-        own_start = {start for start, _ in ranges} & set(own[:1])
+        own_start = {start for start, _ in ranges} & set(native_stack[:1])
         stack, paired = merged(
-            own, words, lambda at: at not in own_start and any(start <= at < end for start, end in ranges),
-            most if words else len(own),
+            native_stack, words,
+            lambda address: address not in own_start and any(start <= address < end for start, end in ranges),
+            most if words else len(native_stack),
         )  # fmt: skip
         if not paired:
             self.unpaired.add(PYTHON.name)
@@ -133,24 +134,24 @@ class Interpreters:
     def _complete(self, words: Sequence[int]) -> list[int]:
         """The stack without frames of functions that are not called yet. Equal functions get one number."""
         kept = []
-        for each in words:
-            first = self._first_number(each) if is_frame(each) else 0
+        for word in words:
+            first = self._first_number(word) if is_frame(word) else 0
             if not first:
-                kept.append(each)
+                kept.append(word)
                 continue
-            function, instruction = self._functions[first], instruction_of(each)
-            if instruction is None or instruction >= function.begun or is_resumed(each):
-                kept.append(with_number(each, first))
-            elif begins_evaluation(each):
+            function, instruction = self._functions[first], instruction_of(word)
+            if instruction is None or instruction >= function.begun or is_resumed(word):
+                kept.append(with_number(word, first))
+            elif begins_evaluation(word):
                 kept.append(BOUNDARY)
         return kept
 
     def _of(self, processes: Processes, pid: int, process: Process) -> list[Loaded]:
         """The interpreters that a process has, or had before."""
-        found: list[Loaded] = []
+        interpreters: list[Loaded] = []
         for held in process.images:
-            found += [each for each in self._in(processes, pid, held) if each not in found]
-        return found
+            interpreters += [loaded for loaded in self._in(processes, pid, held) if loaded not in interpreters]
+        return interpreters
 
     def _in(self, processes: Processes, pid: int, held: Held) -> tuple[Loaded, ...]:
         if len(self._loaded) >= _MOST_FUNCTIONS:
@@ -174,17 +175,17 @@ class Interpreters:
         assert mapping.file is not None
         if mapping.file not in self._images:
             place = processes.place(pid, mapping, mapping.start)
-            found = None
+            image = None
             for interpreter in INTERPRETERS if place is not None else ():
-                found = interpreter.find(place[0].elf, mapping.path) if place is not None else None
-                if found is not None:
+                image = interpreter.find(place[0].elf, mapping.path) if place is not None else None
+                if image is not None:
                     break
-            if isinstance(found, Refused):
-                self.refused[found.name] = found.reason
-                found = None
-            self._images[mapping.file] = found
-            if found is not None:
-                self.layouts.append(found)
+            if isinstance(image, Refused):
+                self.refused[image.name] = image.reason
+                image = None
+            self._images[mapping.file] = image
+            if image is not None:
+                self.layouts.append(image)
         return self._images[mapping.file]
 
     def _bias(self, processes: Processes, pid: int, mapping: Mapping) -> int | None:
@@ -199,4 +200,4 @@ class Interpreters:
 def _may_hold(mapping: Mapping, every: Sequence[Mapping]) -> bool:
     """Whether a file is worth a look at its symbols: by its name, or as the program itself, which is mapped lowest."""
     name = mapping.path.rpartition("/")[2].lower()
-    return any(each in name for each in _WITH_NAME) or mapping.file == every[0].file
+    return any(part in name for part in _WITH_NAME) or mapping.file == every[0].file

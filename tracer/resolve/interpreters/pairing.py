@@ -10,20 +10,20 @@ from tracer.resolve.interpreters.description import begins_evaluation, is_end, i
 def merged(
     native: Sequence[int], words: Sequence[int], evaluates: Callable[[int], bool], most: int
 ) -> tuple[tuple[int, ...], bool]:
-    """One stack, innermost first, of `most` frames; and whether each evaluation found its frames.
+    """Returns the stack, innermost first, of `most` frames, and whether each evaluation found its frames.
 
     An evaluation is a native frame that `evaluates`: the frames that it runs stand in its place, and where it has none
     (it is about to begin, or to end) it stands for itself. Which are whose is known from the innermost one on; but one
     that is about to begin has none yet, and then it is known from the outermost.
     """
     groups, whole = _groups(words)
-    places = [at for at, address in enumerate(native) if evaluates(address)]
+    places = [position for position, address in enumerate(native) if evaluates(address)]
     early = len(places) - len(groups) if whole else 0
     places = places[max(early, 0) :]
     stack: list[int] = []
     taken = 0
-    for at, address in enumerate(native):
-        if taken < len(places) and at == places[taken] and taken < len(groups):
+    for position, address in enumerate(native):
+        if taken < len(places) and position == places[taken] and taken < len(groups):
             stack += groups[taken] or [address]
             taken += 1
         else:

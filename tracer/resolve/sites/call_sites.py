@@ -27,7 +27,7 @@ _REMEDY = "trace its beginning with uprobe, and its return with uretprobe"
 
 _NEAR = re.compile(rb"(?=[\xeb\x70-\x7f\xe0-\xe3](.))", re.S)
 _FAR = re.compile(rb"(?=(?:\xe9|\x0f[\x80-\x8f])(.{4}))", re.S)
-"""What jumps begin with, near and far, and the distance."""
+"""The first bytes of near and far jumps, and the distance behind them."""
 
 _FEW = 16
 """Functions of a pattern up to which the calls of each are followed, which takes some ms."""
@@ -51,25 +51,25 @@ def with_ends(
 
     sites: list[FileSite] = []
     refused: list[TracerError] = []
-    for entry, each in zip(entries, functions, strict=True):
+    for entry, function in zip(entries, functions, strict=True):
         try:
-            function_start(binary.code, each)
-            goroutine = binary.unwinding.go and "." in each.name
-            if goroutine and (each.name.endswith(".abi0") or not binary.keeps_goroutine):
-                raise binary.elf.error(f"{each.name} does not say which goroutine calls it", _REMEDY)
-            if entry.address == each.address and _begins_again(binary, each):
+            function_start(binary.code, function)
+            goroutine = binary.unwinding.go and "." in function.name
+            if goroutine and (function.name.endswith(".abi0") or not binary.keeps_goroutine):
+                raise binary.elf.error(f"{function.name} does not say which goroutine calls it", _REMEDY)
+            if entry.address == function.address and _begins_again(binary, function):
                 raise binary.elf.error(
-                    f"{each.name} jumps to its own beginning, where a call of it and a round of a loop look alike",
+                    f"{function.name} jumps to its own beginning, where a call of it and a round of a loop look alike",
                     _REMEDY,
                 )
-            plan = plan_return(binary.code, binary.unwinding, each, binary.unsafe_returns, recurs, binary.walked)
+            plan = plan_return(binary.code, binary.unwinding, function, binary.unsafe_returns, recurs, binary.walked)
         except TracerError as error:
             refused.append(error)
             continue
         if plan.danger is not None:
-            unsafe.append((each.name, plan.danger))
-        ends = [(at, offset_of_code(binary.code, at, f"the return of {each.name}")) for at in plan.addresses]
-        pairs = tuple([(plan.kind, at, offset) for at, offset in ends])
+            unsafe.append((function.name, plan.danger))
+        what = f"the return of {function.name}"
+        pairs = tuple([(plan.kind, address, offset_of_code(binary.code, address, what)) for address in plan.addresses])
         sites.append(replace(entry, kind="call", ends=pairs, goroutine=goroutine))
     leave_out(refused, len(functions), left_out, "be probed on return")
     return sites
@@ -80,7 +80,8 @@ def _begins_again(binary: Binary, function: Function) -> bool:
     around = binary.code.range_of(function)
     content = binary.elf.memory(around.start, around.end - around.start, "the function's code") or b""
     # Most have no bytes that could be one, and to decode takes long.
-    found = (each for pattern in (_NEAR, _FAR) for each in pattern.finditer(content))
-    if not any(each.end(1) + int.from_bytes(each[1], "little", signed=True) == 0 for each in found):
+    jumps = (jump for pattern in (_NEAR, _FAR) for jump in pattern.finditer(content))
+    if not any(jump.end(1) + int.from_bytes(jump[1], "little", signed=True) == 0 for jump in jumps):
         return False
-    return any(each.jumps and each.target == function.address for each in binary.code.instructions(around))
+    instructions = binary.code.instructions(around)
+    return any(instruction.jumps and instruction.target == function.address for instruction in instructions)

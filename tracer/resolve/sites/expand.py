@@ -60,14 +60,15 @@ def expand(
     by_themselves = {
         index: alone(clause.points) if within is None else () for index, clause in enumerate(program.clauses)
     }
-    known = sum(map(len, by_themselves.values()))
-    left = SiteLimit(limit, limit - known - taken)
-    if left.left < 0:
-        what = f"{known} probes, more than max_probes ({limit})"
+    fileless_count = sum(map(len, by_themselves.values()))
+    site_limit = SiteLimit(limit, limit - fileless_count - taken)
+    if site_limit.remaining < 0:
+        what = f"{fileless_count} probes, more than max_probes ({limit})"
         points = [clause.points for clause in program.clauses]
-        spans = [points[index][site.point].span for index, own in by_themselves.items() for site in own]
-        raise ProgramError(program.source, [Diagnostic(what, spans[limit], f"lift the limit: --max-probes {known}")])
-    if within is None and known == sum(len(clause.points) for clause in program.clauses):
+        spans = [points[index][site.point].span for index, fileless in by_themselves.items() for site in fileless]
+        hint = f"lift the limit: --max-probes {fileless_count}"
+        raise ProgramError(program.source, [Diagnostic(what, spans[limit], hint)])
+    if within is None and fileless_count == sum(len(clause.points) for clause in program.clauses):
         return by_themselves
     awaited: list[Diagnostic] = []
     faults: list[Diagnostic] = []
@@ -87,14 +88,14 @@ def expand(
                 if look is not None and machine is not None:
                     try:
                         events = [site.of_point(number) for site in look(point, machine())]
-                        left.check(len(events), f"this means {len(events)} events")
+                        site_limit.check(len(events), f"this means {len(events)} events")
                     except TracerError as error:
                         fault = Diagnostic(error.message, point.span, error.hint)
                         (absent if isinstance(error, NothingThere) else faults).append(fault)
                         continue
                     there = {site.spot for site in by_themselves[index]}
                     by_themselves[index] += tuple([site for site in events if site.spot not in there])
-                    left = left.less(len(events))
+                    site_limit = site_limit.less(len(events))
                 if KINDS[point.kind].sites is None:
                     continue
                 files.given = None if within is None else within(point)
@@ -102,7 +103,7 @@ def expand(
                     continue
                 left_out: list[str] = []
                 try:
-                    found = sites_of(point, files, target, left.less(len(sites)), left_out)
+                    point_sites = sites_of(point, files, target, site_limit.less(len(sites)), left_out)
                 except TracerError as error:
                     fault = Diagnostic(error.message, point.span, error.hint)
                     if later and awaits_files(point) and isinstance(error, NoFile):
@@ -111,32 +112,32 @@ def expand(
                     (absent if isinstance(error, NothingThere) else faults).append(fault)
                     continue
                 if warnings is not None:
-                    said = {each.message for each in warnings}
+                    said = {warning.message for warning in warnings}
                     warnings += [
                         Diagnostic(text, point.span, None, "warning", lacking=True)
                         for text in left_out
                         if text not in said
                     ]
                 if number:
-                    found = tuple([site.of_point(number) for site in found])
-                own = {site.offset for site in found}
-                meet = meet or len(own) < len(found) or not everywhere.isdisjoint(own)
-                everywhere |= own
-                if len(own) == len(found) and offsets.isdisjoint(own):
-                    sites += found
+                    point_sites = tuple([site.of_point(number) for site in point_sites])
+                point_offsets = {site.offset for site in point_sites}
+                meet = meet or len(point_offsets) < len(point_sites) or not everywhere.isdisjoint(point_offsets)
+                everywhere |= point_offsets
+                if len(point_offsets) == len(point_sites) and offsets.isdisjoint(point_offsets):
+                    sites += point_sites
                 else:
-                    sites = _each_once([*sites, *found])
-                offsets |= own
+                    sites = _each_once([*sites, *point_sites])
+                offsets |= point_offsets
             result[index] = tuple(sites)
-            left = left.less(len(sites))
+            site_limit = site_limit.less(len(sites))
     if within is not None and not faults and not any(result.values()):
         raise NothingThere("nothing of it is there")
     if awaited and not faults and not absent and not any(result.values()):
         raise NoFileYet(program.source, awaited)
-    if not known and not any(result.values()) and not any(by_themselves.values()):
+    if not fileless_count and not any(result.values()) and not any(by_themselves.values()):
         faults += absent  # nothing would be left
     elif missing == "error" and within is None:  # a file that comes later may have what one point means alone
-        faults += [replace(each, hint=_and_without(each.hint)) for each in absent]
+        faults += [replace(fault, hint=_and_without(fault.hint)) for fault in absent]
     if faults and faults == absent and later:
         raise NothingInFiles(program.source, sorted(faults, key=lambda fault: fault.span.start))
     if faults:
@@ -149,9 +150,9 @@ def expand(
             warnings += told_apart(program.clauses, result)
     if warnings is not None and missing == "warn":
         warnings += [
-            replace(each, message=f"left out: {each.message}", severity="warning", lacking=True) for each in absent
+            replace(fault, message=f"left out: {fault.message}", severity="warning", lacking=True) for fault in absent
         ]
-    return {index: (*own, *result[index]) for index, own in by_themselves.items()}
+    return {index: (*fileless, *result[index]) for index, fileless in by_themselves.items()}
 
 
 def _walks_stacks(program: Program) -> bool:
@@ -191,12 +192,12 @@ def _each_once(sites: list[FileSite]) -> list[FileSite]:
     places.
     """
     meant = Counter(site.point for site in sites)
-    found: dict[object, FileSite] = {}
+    kept: dict[object, FileSite] = {}
     for site in sites:
         key = (site.kind, site.place, site.probe)
-        if meant[found.setdefault(key, site).point] > meant[site.point]:
-            found[key] = site
-    return list(found.values())
+        if meant[kept.setdefault(key, site).point] > meant[site.point]:
+            kept[key] = site
+    return list(kept.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,25 +245,25 @@ def sites_of(
 
     if files.given is None:
         point = as_meant(point, target)
-        found = find_files(point.path, target)
+        candidates = find_files(point.path, target)
     else:
         if point.apart is not None:
             point = replace(point, path=point.apart[0], source=point.apart[1], apart=None)
-        found = tuple(files.given)
+        candidates = tuple(files.given)
     find = KINDS[point.kind].sites
     assert find is not None
     sites: list[FileSite] = []
     failures: list[TracerError] = []
     seen: set[str] = set()
-    for each in found:
-        file = files.first(each)
+    for candidate in candidates:
+        file = files.first(candidate)
         if file.path in seen:
             continue
         seen.add(file.path)
         switching = files.switching(file, target.pictures) if is_return(point) else None
         believe = believe and not files.inlined  # whose debug information is in files that nobody compares
         kept = recall(point, file, files.functions, files.walked) if believe and switching is None else None
-        if kept is not None and len(kept) <= limit.left - len(sites):
+        if kept is not None and len(kept) <= limit.remaining - len(sites):
             sites += kept
             continue
         from tracer.resolve.elf.structures import ElfError  # who knows the sites reads no file
@@ -298,12 +299,12 @@ def sites_of(
     if not sites:
         if len(failures) > 1 and not fail_alike(failures, len(seen)):
             # The one file that knows the source file says which lines have code.
-            failures = [each for each in failures if isinstance(each, NoSuchLine)]
+            failures = [failure for failure in failures if isinstance(failure, NoSuchLine)]
         if failures:
             raise failures[0]
         from tracer.resolve.functions.absent import nothing
 
-        raise nothing(point, found, lambda file: files.open(files.first(file)))
+        raise nothing(point, candidates, lambda file: files.open(files.first(file)))
     limit.check(len(sites), f"this means {len(sites)} places")
     return tuple(sites)
 
@@ -357,7 +358,7 @@ class _Files:
         return replace(self._first.setdefault((status.st_dev, status.st_ino), file), sure=file.sure)
 
     def switching(self, file: Found, processes: Sequence[Picture]) -> str | None:
-        """Why return probes in the file may end a process, though the file does not say so."""
+        """Says why return probes in the file may end a process though the file does not tell, or None."""
         from tracer.resolve.safety.plugins import FILTERED, switching_plugin
 
         if self._filtered:

@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
-from tracer.errors import NothingThere, TracerError, printable
+from tracer.errors import NothingThere, TracerError, and_more, printable
 from tracer.kinds.arch import I386
 from tracer.kinds.model import AttachPoint, SiteLimit
 from tracer.kinds.registry import KINDS, is_return
@@ -27,7 +27,7 @@ from tracer.resolve.safety.placement import (
     offset_of_code,
     red_zone,
 )
-from tracer.resolve.sites.leaving_out import leave_out
+from tracer.resolve.sites.leaving_out import leave_out, tried
 
 if TYPE_CHECKING:
     from tracer.host.maps import Picture
@@ -70,9 +70,9 @@ def function_sites(
     if not point.cpp and point.source is None:
         return sites
     before = f"{point.kind}:{binary.shown}:"
-    own = before if point.source is None else f"{point.kind}:{binary.shown}@{point.source}:"
+    prefix = before if point.source is None else f"{point.kind}:{binary.shown}@{point.source}:"
     return [
-        replace(site, probe=f"{own}{'cpp:' * point.cpp}{site.probe.removeprefix(before)}") for site in sites
+        replace(site, probe=f"{prefix}{'cpp:' * point.cpp}{site.probe.removeprefix(before)}") for site in sites
     ]
 
 
@@ -96,22 +96,19 @@ def _with_copies(
 
 
 def _of_copies(
-    point: AttachPoint, binary: Binary, copies: Sequence[Copy], limit: SiteLimit, own: int, left_out: list[str]
+    point: AttachPoint, binary: Binary, copies: Sequence[Copy], limit: SiteLimit, entry_count: int, left_out: list[str]
 ) -> list[FileSite]:
-    """The sites of copies; `own` says how many their functions have beside."""
+    """Returns the sites of copies; `entry_count` says how many sites their functions have beside."""
     limit.check(len(copies), f"{printable(binary.shown)}: '{printable(point.name or '')}' means {len(copies)} copies")
-    sites = []
-    refused: list[TracerError] = []
-    for each in copies:
-        try:
-            around = inside_function(binary.code, each.address)[1]
-            site = site_inside(binary, around, each.address, f"{point.kind}:{binary.shown}:{each.name}")
-        except ElfError as error:
-            refused.append(error)
-            continue
+
+    def of_copy(copy: Copy) -> FileSite:
+        around = inside_function(binary.code, copy.address)[1]
+        site = site_inside(binary, around, copy.address, f"{point.kind}:{binary.shown}:{copy.name}")
         args = tuple([replace(arg, operand=_OF_COPY) for arg in site.args])
-        sites.append(replace(site, function=binary.function_text(each.name), args=args, copy=each.id))
-    leave_out(refused, own + len(copies), left_out, "be probed", "places")
+        return replace(site, function=binary.function_text(copy.name), args=args, copy=copy.id)
+
+    sites, refused = tried(of_copy, copies)
+    leave_out(refused, entry_count + len(copies), left_out, "be probed", "places")
     return sites
 
 
@@ -132,12 +129,12 @@ def meant_functions(
         raise not_found(binary, name, is_return(point))
     if point.source is None:
         return functions
-    own = of_source(binary, point.source, functions)
-    if not own:
+    from_source = of_source(binary, point.source, functions)
+    if not from_source:
         shown, source = printable(binary.shown), printable(point.source)
         what = f"that matches '{printable(name)}'" if is_pattern(name) else f"'{printable(name)}'"
         raise NothingThere(f"{shown}: no function {what} comes from '{source}'", _elsewhere(binary, functions))
-    return own
+    return from_source
 
 
 def _elsewhere(binary: Binary, functions: Sequence[Function]) -> str | None:
@@ -157,13 +154,15 @@ def _of_functions(
         if not KINDS[point.kind].pairs:
             return _returns(binary, functions, left_out)
     if point.offset:
-        return _each_inside(point, binary, functions, left_out)
+        sites, refused = tried(partial(_inside, point, binary), functions, TracerError)
+        leave_out(refused, len(functions), left_out, f"be probed at +{point.offset}")
+        return sites
     starts = function_starts(binary.code, functions)
-    refused = [each for each in starts if isinstance(each, ElfError)]
+    refused = [start for start in starts if isinstance(start, ElfError)]
     leave_out(refused, len(functions), left_out, "be probed")
     if refused:
         pairs = zip(functions, starts, strict=True)
-        functions = tuple(each for each, start in pairs if not isinstance(start, ElfError))
+        functions = tuple(function for function, start in pairs if not isinstance(start, ElfError))
     sites = _entries(binary, functions, [start for start in starts if not isinstance(start, ElfError)])
     if binary.unwinding.go:
         sites = _behind_stack_checks(binary, functions, sites)
@@ -195,7 +194,7 @@ def _behind_stack_checks(binary: Binary, functions: Sequence[Function], sites: l
 
 def _entries(binary: Binary, functions: Sequence[Function], offsets: Sequence[int]) -> list[FileSite]:
     """The site at the start of each function, and the file offsets of these."""
-    names = [each[0] for each in functions]
+    names = [function[0] for function in functions]
     entries = list(
         map(
             FileSite,
@@ -206,15 +205,15 @@ def _entries(binary: Binary, functions: Sequence[Function], offsets: Sequence[in
             repeat(0),
             repeat(binary.path),
             repeat(binary.identity),
-            [each[1] for each in functions],
+            [function[1] for function in functions],
             offsets,
         )
     )
     if binary.arch is not I386:
         return entries
     return [
-        replace(site, args=_at_entry(binary, each, few=len(functions) <= _FEW))
-        for site, each in zip(entries, functions, strict=True)
+        replace(site, args=_at_entry(binary, function, few=len(functions) <= _FEW))
+        for site, function in zip(entries, functions, strict=True)
     ]
 
 
@@ -230,20 +229,6 @@ def _at_entry(binary: Binary, function: Function, few: bool = True) -> tuple[Arg
     if not few:
         return unknown_words(binary.function_args(function.name))
     return entry_words(binary, function.name, function.address, local)
-
-
-def _each_inside(
-    point: AttachPoint, binary: Binary, functions: Sequence[Function], left_out: list[str]
-) -> list[FileSite]:
-    sites = []
-    refused: list[TracerError] = []
-    for each in functions:
-        try:
-            sites.append(_inside(point, binary, each))
-        except TracerError as error:
-            refused.append(error)
-    leave_out(refused, len(functions), left_out, f"be probed at +{point.offset}")
-    return sites
 
 
 def _inside(point: AttachPoint, binary: Binary, function: Function) -> FileSite:
@@ -301,10 +286,10 @@ def _at_address(point: AttachPoint, binary: Binary, address: int, text: str, lef
             )
         function = Function(around.name or f"the function at {address:#x}", address, around.end - around.start)
         if KINDS[point.kind].pairs:
-            found = _calls(binary, [site_inside(binary, around, address, text)], (function,), left_out)
+            sites = _calls(binary, [site_inside(binary, around, address, text)], (function,), left_out)
         else:
-            found = _returns(binary, (function,), left_out, around.name)
-        return [replace(site, probe=text) for site in found]
+            sites = _returns(binary, (function,), left_out, around.name)
+        return [replace(site, probe=text) for site in sites]
     return [site_inside(binary, around, address, text)]
 
 
@@ -312,7 +297,7 @@ def site_inside(binary: Binary, around: Range, address: int, probe: str) -> File
     """The site at an instruction of a function that may be probed."""
     args = binary.function_args(around.name)
     if binary.arch is I386 and address == around.start:
-        named = binary.symbols.at(address)
+        named = binary.symbols.function_at(address)
         args = _at_entry(binary, named or Function("", address, 0, STB_LOCAL))
     return FileSite(
         kind="uprobe",
@@ -333,7 +318,7 @@ def later(args: tuple[ArgSpec, ...]) -> tuple[ArgSpec, ...]:
     to see. Those on the stack are left out, for the stack pointer may have moved.
     """
     gone = Unreadable("arguments on the stack can be read only at the function's first instruction")
-    return tuple(replace(each, operand=gone) if isinstance(each.operand, Mem) else each for each in args)
+    return tuple(replace(arg, operand=gone) if isinstance(arg.operand, Mem) else arg for arg in args)
 
 
 def _returns(
@@ -348,18 +333,18 @@ def _returns(
     sites = []
     refused: list[TracerError] = []
     unsafe: list[tuple[str, str]] = []
-    for each in functions:
+    for function in functions:
         try:
-            function_start(binary.code, each)
+            function_start(binary.code, function)
             plan = plan_return(
-                binary.code, binary.unwinding, each, binary.unsafe_returns, recurs, binary.walked, called
+                binary.code, binary.unwinding, function, binary.unsafe_returns, recurs, binary.walked, called
             )
         except TracerError as error:
             refused.append(error)
             continue
         if plan.danger is not None:
-            unsafe.append((each.name, plan.danger))
-        nests = plan.nests or (len(functions) <= _FEW and recurs(each) is True)
+            unsafe.append((function.name, plan.danger))
+        nests = plan.nests or (len(functions) <= _FEW and recurs(function) is True)
         for address, tail in (*((address, TailPlace.NONE) for address in plan.addresses), *plan.tails):
             sites.append(
                 FileSite(
@@ -367,13 +352,13 @@ def _returns(
                     path=binary.path,
                     identity=binary.identity,
                     address=address,
-                    offset=offset_of_code(binary.code, address, f"the return of {each.name}"),
-                    probe=f"uretprobe:{binary.shown}:{each.name}",
-                    function=binary.function_text(each.name if text is None else text),
+                    offset=offset_of_code(binary.code, address, f"the return of {function.name}"),
+                    probe=f"uretprobe:{binary.shown}:{function.name}",
+                    function=binary.function_text(function.name if text is None else text),
                     args=(),
                     point=0,
                     nests=nests,
-                    tail=tail and tail | each.address << 8,
+                    tail=tail and tail | function.address << 8,
                 )
             )
     leave_out(refused, len(functions), left_out, "be probed on return")
@@ -386,10 +371,8 @@ def _at_risk(unsafe: Sequence[tuple[str, str]], switched: str | None) -> str:
     """The warning about what --unsafe-returns can do to the traced program."""
     from tracer.resolve.safety.plugins import FILTERED
 
-    names = [printable(name) for name, _ in unsafe[:_NAMED]]
-    more = f" and {len(unsafe) - _NAMED} more" if len(unsafe) > _NAMED else ""
+    which = and_more((printable(name) for name, _ in unsafe[:_NAMED]), len(unsafe))
     number = "1 return probe" if len(unsafe) == 1 else f"{len(unsafe)} return probes"
-    which = f"{', '.join(names)}{more}"
     how = f"no handler catches an exception that crosses {which} while the probe is there"
     if switched == FILTERED:
         how = f"one whose seccomp filter forbids it ends when {which} returns"

@@ -43,17 +43,17 @@ def states(process: Picture, sites: Sequence[FileSite]) -> list[State | None]:
     """The state of each site in a process, the worst where it has the file mapped several times; None where that is
     not known, or the process does not use the file. Never waits for a page.
     """
-    found: list[State | None] = [None] * len(sites)
+    site_states: list[State | None] = [None] * len(sites)
     with ExitStack() as stack:
         try:
             every = process.mappings
-            own = directory(process.pid)
-            pagemap = os.open(f"{own}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+            folder = directory(process.pid)
+            pagemap = os.open(f"{folder}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, pagemap)
             memory = open_memory(process.pid)
             stack.callback(os.close, memory)
         except (OSError, TracerError):
-            return found
+            return site_states
         elves: dict[str, Elf | None] = {}
         for number, site in enumerate(sites):
             if site.path not in elves:
@@ -66,18 +66,18 @@ def states(process: Picture, sites: Sequence[FileSite]) -> list[State | None]:
             here = [
                 state
                 for address in _addresses(every, site)
-                if (state := _at(pagemap, memory, address, elf, site)) is not None
+                if (state := _state_at(pagemap, memory, address, elf, site)) is not None
             ] or ["moved" for _ in own_copies(every, elf, site.identity.inode, site.address)]
-            found[number] = next((each for each in _WORST if each in here), None)
-    return found
+            site_states[number] = next((state for state in _WORST if state in here), None)
+    return site_states
 
 
 def _addresses(every: Sequence[Mapping], site: FileSite) -> Iterator[int]:
     """The addresses of the site, in mappings of its file that can run."""
-    for each in every:
-        is_own = each.executable and each.file is not None and each.file[1] == site.identity.inode
-        if is_own and each.offset <= site.offset < each.offset + each.end - each.start:
-            yield each.start + site.offset - each.offset
+    for mapping in every:
+        is_own = mapping.executable and mapping.file is not None and mapping.file[1] == site.identity.inode
+        if is_own and mapping.offset <= site.offset < mapping.offset + mapping.end - mapping.start:
+            yield mapping.start + site.offset - mapping.offset
 
 
 def own_copies(every: Sequence[Mapping], elf: Elf, inode: int, address: int) -> Iterator[int]:
@@ -85,23 +85,23 @@ def own_copies(every: Sequence[Mapping], elf: Elf, inode: int, address: int) -> 
     the process's own that can run.
     """
     bases = set()
-    for each in every:
-        if each.file is None or each.file[1] != inode:
+    for mapping in every:
+        if mapping.file is None or mapping.file[1] != inode:
             continue
         for segment in elf.loads:
             first = segment.offset & -mmap.PAGESIZE
-            if first <= each.offset < segment.offset + segment.file_size:
-                bases.add(each.start - (each.offset - first) - (segment.address & -mmap.PAGESIZE))
+            if first <= mapping.offset < segment.offset + segment.file_size:
+                bases.add(mapping.start - (mapping.offset - first) - (segment.address & -mmap.PAGESIZE))
     for base in bases:
-        found = next((each for each in every if each.start <= base + address < each.end), None)
-        if found is None or not found.executable:
+        holder = next((mapping for mapping in every if mapping.start <= base + address < mapping.end), None)
+        if holder is None or not holder.executable:
             continue
         # Large pages of hugetlbfs have a file, without a name that anybody could open. A process can name its memory.
-        if found.path == "" or found.path.startswith(("/anon_hugepage", "[anon")):
+        if holder.path == "" or holder.path.startswith(("/anon_hugepage", "[anon")):
             yield base + address
 
 
-def _at(pagemap: int, memory: int, address: int, elf: Elf, site: FileSite) -> State | None:
+def _state_at(pagemap: int, memory: int, address: int, elf: Elf, site: FileSite) -> State | None:
     try:
         entry = os.pread(pagemap, _ENTRY.size, address // mmap.PAGESIZE * _ENTRY.size)
         if len(entry) < _ENTRY.size:
@@ -131,7 +131,7 @@ def _is_code_of_file(now: bytes, wanted: bytes, machine: int) -> bool:
     """Whether only breakpoints of other sites differ."""
     if machine == EM_AARCH64:
         return now[:4] == wanted[:4]
-    return now[0] == wanted[0] and all(byte in (own, 0xCC) for byte, own in zip(now, wanted, strict=False))
+    return now[0] == wanted[0] and all(byte in (original, 0xCC) for byte, original in zip(now, wanted, strict=False))
 
 
 def _opened(path: str) -> Elf | None:

@@ -18,19 +18,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import NamedTuple, replace
-from tracer.errors import NoSuchLine, NothingThere, TracerError, printable
+from tracer.errors import NoSuchLine, NothingThere, printable
 from tracer.kinds.model import AttachPoint, SiteLimit
 from tracer.kinds.site import FileSite
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.line_table import Row
 from tracer.resolve.dwarf.lines.line_table import Sequence as Rows
-from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.functions.source_files import sequences_of
 from tracer.resolve.safety.code import Range
 from tracer.resolve.safety.placement import inside_function
 from tracer.resolve.sites.function_sites import meant_functions, site_inside
-from tracer.resolve.sites.leaving_out import leave_out
+from tracer.resolve.sites.leaving_out import leave_out, tried
 
 if TYPE_CHECKING:
     from tracer.host.maps import Picture
@@ -47,28 +46,22 @@ def line_sites(
     Raises `NothingThere` where the file has no such line, `TracerError` where it is ambiguous or must not be probed.
     """
     assert point.source is not None
-    found = sequences_of(binary, point.source)
+    sequences = sequences_of(binary, point.source)
     starts: list[int] = []
     wanted: Container[int] = range(point.line, max(point.line, point.last) + 1)
     if point.by_line:
-        starts, wanted = _of_functions(point, binary, _path_of(found), left_out, processes)
-    pieces = [each for sequence in found for each in _pieces(sequence, wanted, point.column, binary)]
+        starts, wanted = _of_functions(point, binary, _path_of(sequences), left_out, processes)
+    pieces = [piece for sequence in sequences for piece in _pieces(sequence, wanted, point.column, binary)]
     if starts and binary.symbols.has_mangled_names:
         from tracer.resolve.functions.function_lines import of_others
 
-        others = of_others(binary, starts, {each.address for each in pieces})
-        pieces = [each for each in pieces if each.address not in others]
+        others = of_others(binary, starts, {piece.address for piece in pieces})
+        pieces = [piece for piece in pieces if piece.address not in others]
     places = _reached(pieces)
     if not places:
-        raise _no_code(point, printable(binary.shown), found)
+        raise _no_code(point, printable(binary.shown), sequences)
     limit.check(len(places), f"{printable(binary.shown)}: {_written(point)} begins at {len(places)} places")
-    sites = []
-    refused: list[TracerError] = []
-    for line, address in places:
-        try:
-            sites.append(_site(point, binary, line, address))
-        except ElfError as error:
-            refused.append(error)
+    sites, refused = tried(partial(_site, point, binary), places)
     leave_out(refused, len(places), left_out, "be probed", "places")
     return sites
 
@@ -76,7 +69,7 @@ def line_sites(
 def _of_functions(
     point: AttachPoint, binary: Binary, path: str, left_out: list[str], processes: Sequence[Picture]
 ) -> tuple[list[int], set[int]]:
-    """Where the functions that are meant begin, and their lines; of one without code of its own those that its inlined
+    """The start addresses of the functions that are meant, and their lines; of one without code those that its inlined
     copies have.
     """
     from tracer.resolve.functions.function_lines import lines_of
@@ -88,11 +81,11 @@ def _of_functions(
         from tracer.resolve.functions.lookup import meant_among
 
         meant = partial(meant_among, binary, point.name or "", point.cpp, True)
-        found = copied_lines(binary, meant, point.source or "", path)
-        if not found:
+        lines = copied_lines(binary, meant, point.source or "", path)
+        if not lines:
             raise
-        return [], found
-    starts = [each.address for each in functions]
+        return [], lines
+    starts = [function.address for function in functions]
     return starts, lines_of(binary, starts, path)
 
 
@@ -121,9 +114,11 @@ class _Piece(NamedTuple):
 def _reached(pieces: list[_Piece]) -> list[tuple[int, int]]:
     """The lines and addresses of the pieces by which each function reaches each line."""
     columns: dict[tuple[int, str | int], int] = {}
-    for each in sorted(pieces, key=lambda each: (each.cold, each.address)):
-        columns.setdefault((each.line, each.function), each.column)
-    return sorted({(each.line, each.address) for each in pieces if each.column == columns[each.line, each.function]})
+    for piece in sorted(pieces, key=lambda piece: (piece.cold, piece.address)):
+        columns.setdefault((piece.line, piece.function), piece.column)
+    return sorted(
+        {(piece.line, piece.address) for piece in pieces if piece.column == columns[piece.line, piece.function]}
+    )
 
 
 def _pieces(sequence: Rows, wanted: Container[int], column: int, binary: Binary) -> Iterator[_Piece]:
@@ -151,8 +146,8 @@ def _pieces(sequence: Rows, wanted: Container[int], column: int, binary: Binary)
             yield _Piece(row.line, name, cold, row.address, row.column)
 
 
-def _no_code(point: AttachPoint, shown: str, found: Iterable[Rows]) -> NoSuchLine:
-    rows = [row for sequence in found for row in sequence if row.path is not None and row.is_stmt and row.line]
+def _no_code(point: AttachPoint, shown: str, sequences: Iterable[Rows]) -> NoSuchLine:
+    rows = [row for sequence in sequences for row in sequence if row.path is not None and row.is_stmt and row.line]
     if point.column and (columns := sorted({row.column for row in rows if row.line == point.line})):
         hint = f"statements of that line begin at column {_listed(columns)}"
         return NoSuchLine(f"{shown}: no statement begins at {_written(point)}:{point.column}", hint)
@@ -173,7 +168,8 @@ def _listed(numbers: list[int]) -> str:
     return " or ".join(map(str, numbers[:_MOST_NAMED]))
 
 
-def _site(point: AttachPoint, binary: Binary, line: int, address: int) -> FileSite:
+def _site(point: AttachPoint, binary: Binary, place: tuple[int, int]) -> FileSite:
+    line, address = place
     around = inside_function(binary.code, address)[1]
     column = f":{point.column}" if point.column else ""
     probe = f"uprobe:{binary.shown}:{point.source}:{line}{column}"

@@ -24,7 +24,7 @@ from tracer.resolve.files.paths import is_pattern
 from tracer.resolve.usdt.notes import linker_folds
 
 _Sites = Mapping[int, tuple[FileSite, ...]]
-"""Those of each clause, by its index."""
+"""The sites of each clause, by its index."""
 
 _Place = tuple[int, int, int]
 
@@ -41,32 +41,36 @@ class _Named(NamedTuple):
 def joined(sites: _Sites) -> dict[int, tuple[FileSite, ...]]:
     """The sites, those of one place with one semaphore."""
     first: dict[_Place, FileSite] = {}
-    for each in sites.values():
-        for site in each:
+    for clause_sites in sites.values():
+        for site in clause_sites:
             if site.semaphore is not None:
                 first.setdefault(site.place, site)
-    return {index: tuple([_with_semaphore(site, first) for site in each]) for index, each in sites.items()}
+    return {
+        index: tuple([_with_semaphore(site, first) for site in clause_sites]) for index, clause_sites in sites.items()
+    }
 
 
 def told_apart(clauses: Sequence[Clause], sites: _Sites) -> list[Diagnostic]:
     """The warnings about functions of different names whose hits are those of one place: each pair once."""
     here: dict[tuple[_Place, str, int], list[_Named]] = {}
-    for index, each in sites.items():
+    for index, clause_sites in sites.items():
         points = clauses[index].points
-        by_function = [each.name is not None and not (each.by_line or KINDS[each.kind].has_notes) for each in points]
-        for site in each:
+        by_function = [
+            point.name is not None and not (point.by_line or KINDS[point.kind].has_notes) for point in points
+        ]
+        for site in clause_sites:
             if by_function[site.point] and not site.copy:  # a copy may begin with the function that holds it
                 point = points[site.point]
                 # A return that tail calls lead to is told by the function whose call it was.
                 key = site.place, point.kind, site.tail >> 8
                 here.setdefault(key, []).append(_Named(site.function, index, point, site.path))
-    found: dict[tuple[str, str], Diagnostic] = {}
+    warnings: dict[tuple[str, str], Diagnostic] = {}
     for named in here.values():
         first = named[0]
         for other in named[1:]:
             if other.name != first.name and _both_meant(first, other):
-                found.setdefault((first.name, other.name), _warning(first, other))
-    return list(found.values())
+                warnings.setdefault((first.name, other.name), _warning(first, other))
+    return list(warnings.values())
 
 
 def _with_semaphore(site: FileSite, first: Mapping[_Place, FileSite]) -> FileSite:

@@ -33,7 +33,7 @@ from tracer.kinds.registry import is_return
 from tracer.kinds.site import ArgSpec, Const, FileIdentity, FileSite, Global, GlobalPointer, Mem, Reg, Unreadable
 from tracer.opening import opened
 from tracer.resolve import marshalling
-from tracer.resolve.sites.site_code import code_at
+from tracer.resolve.files.first_bytes import code_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ _MOST_BYTES = 32 << 20
 
 SETTLED_NS = 2_000_000_000
 _CLASSES: dict[str, type] = {
-    each.__name__: each for each in (ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable)
+    cls.__name__: cls for cls in (ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable)
 }
 _FIELDS = FileSite.__match_args__
 _PATH, _IDENTITY, _OFFSET, _ARGS = (_FIELDS.index(name) for name in ("path", "identity", "offset", "args"))
@@ -61,8 +61,8 @@ as to write.
 """
 
 _Column = tuple[str, Any]
-"""What all sites have in one field: one value of "all", or "each" one's, or of "texts" what they begin with and the
-number of the list of ends: the names of functions end the names of their probes.
+"""The values that all sites have in one field: one value of "all", or "each" one's, or of "texts" what they begin with
+and the number of the list of ends: the names of functions end the names of their probes.
 """
 
 
@@ -76,17 +76,17 @@ def recall(
     if content is None:
         return None
     # Its digest was right: these are the bytes that `keep` wrote.
-    identity, known, others, code, arguments, number, columns, ends = marshal.loads(content)
+    identity, file_identity, others, code, arguments, number, columns, ends = marshal.loads(content)
     if any(_identity_at(path) != identity for path, identity in others):
         return None
-    split = [each.split("\0") for each in ends]
+    split = [texts.split("\0") for texts in ends]
     values = [_opened(kind, held, number, split) for kind, held in columns]
     try:
         descriptor = opened(file.path)
     except OSError:
         return None
     try:
-        if _identity(os.fstat(descriptor)) != known:
+        if _identity(os.fstat(descriptor)) != file_identity:
             return None
         if b"".join(code_at(lambda offset, size: os.pread(descriptor, size, offset), values[_OFFSET])) != code:
             return None
@@ -94,7 +94,7 @@ def recall(
         return None
     finally:
         os.close(descriptor)
-    specified = [tuple([marshalling.made(each, _CLASSES) for each in args]) for args in arguments]
+    specified = [tuple([marshalling.rebuilt(arg, _CLASSES) for arg in args]) for args in arguments]
     values[_PATH], values[_IDENTITY] = [file.path] * number, [FileIdentity(*identity)] * number
     values[_ARGS] = list(map(specified.__getitem__, values[_ARGS]))
     return tuple(map(FileSite, *values))
@@ -102,12 +102,12 @@ def recall(
 
 def keep(point: AttachPoint, binary: Binary, sites: Sequence[FileSite]) -> None:
     """Keeps what was found, or that there is nothing, if it can be trusted to stay right."""
-    known = _identity_at(binary.path)
+    file_identity = _identity_at(binary.path)
     identity = binary.identity
-    if known is None or known != _of(identity) or not binary.reproducible or len(sites) > _MOST_SITES:
+    if file_identity is None or file_identity != _of(identity) or not binary.reproducible or len(sites) > _MOST_SITES:
         return
     others = [(path, _identity_at(path)) for path in sorted(binary.debug_files)]
-    if not all(_settled(each) for each in (known, *(found for _, found in others if found is not None))):
+    if not all(_settled(checked) for checked in (file_identity, *(other for _, other in others if other is not None))):
         return
     code = b"".join(code_at(binary.elf.some, [site.offset for site in sites]))
     values: list[Sequence[Any]] = [list(map(attrgetter(name), sites)) for name in _FIELDS]
@@ -118,17 +118,17 @@ def keep(point: AttachPoint, binary: Binary, sites: Sequence[FileSite]) -> None:
         key: numbers.setdefault(args, len(numbers)) for key, args in {id(args): args for args in values[_ARGS]}.items()
     }
     values[_ARGS] = [of_tuple[id(args)] for args in values[_ARGS]]
-    arguments = [[marshalling.plain(each, _CLASSES) for each in args] for args in numbers]
+    arguments = [[marshalling.plain(arg, _CLASSES) for arg in args] for args in numbers]
     ends: list[str] = []
     columns = [_column(column, ends if field in _TEXTS else None) for field, column in enumerate(values)]
     same = [getattr(identity, name) for name in names(identity)]
-    content = marshal.dumps((same, known, others, code, arguments, len(sites), columns, ends), _MARSHAL)
+    content = marshal.dumps((same, file_identity, others, code, arguments, len(sites), columns, ends), _MARSHAL)
     if len(content) <= _MOST_BYTES:
         cache.store(_KIND, _key(point, binary.path, binary.shown, binary.shows_functions, binary.walked), content)
 
 
 def _column(values: Sequence[Any], ends: list[str] | None) -> _Column:
-    """One field of all sites. Most fields have one value, and names begin alike. `ends` collects the ends of names."""
+    """Packs one field of all sites. Most fields have one value, and names begin alike: `ends` collects their ends."""
     if ends is not None and values:
         start = os.path.commonprefix([min(values), max(values)])  # noqa: RUF071 (these are names, not paths)
         rest = "\0".join([text[len(start) :] for text in values] if start else values)
@@ -163,13 +163,13 @@ def _resolver() -> str:
 
 def _disassembler() -> list[object]:
     """Capstone's files, without loading them: its binding, and the library beside it or the system's."""
-    folders = (os.path.join(each, "capstone") for each in sys.path)
-    folder = next((each for each in folders if os.path.isfile(os.path.join(each, "__init__.py"))), None)
+    folders = (os.path.join(entry, "capstone") for entry in sys.path)
+    folder = next((path for path in folders if os.path.isfile(os.path.join(path, "__init__.py"))), None)
     if folder is None:
         return []
-    own = os.path.join(folder, "lib")
-    if os.path.isdir(own):
-        return [marshalling.modules(folder), marshalling.modules(own, "")]
+    libraries = os.path.join(folder, "lib")
+    if os.path.isdir(libraries):
+        return [marshalling.modules(folder), marshalling.modules(libraries, "")]
     from tracer.kinds.arch import X86_64, native
     from tracer.resolve.files.libraries import find_library
 

@@ -30,15 +30,15 @@ class SiteTexts:
 
     def function(self, address: int) -> str | None:
         """`main+0x24`; None where no function is known there."""
-        found = self._binary.symbols.at(address)
-        if found is None:
+        symbol = self._binary.symbols.function_at(address)
+        if symbol is None:
             return None
-        after = address - found.address
-        return self._binary.readable(found.name) + (f"+{after:#x}" if after else "")
+        after = address - symbol.address
+        return self._binary.readable(symbol.name) + (f"+{after:#x}" if after else "")
 
     def called(self, name: str, address: int) -> str | None:
         """The function of that name where it begins there, as people write it; else as `function` has it."""
-        if any(each.address == address for each in self._binary.symbols.named(name)):
+        if any(symbol.address == address for symbol in self._binary.symbols.named(name)):
             return self._binary.readable(name)
         return self.function(address)
 
@@ -47,10 +47,10 @@ class SiteTexts:
         tell.
         """
         try:
-            found = self._binary.lines.place_at(address, line) if self._binary.lines is not None else None
+            place = self._binary.lines.place_at(address, line) if self._binary.lines is not None else None
         except TracerError:
             return None  # that the table is damaged is an error of a probe at a line
-        return None if found is None else printable(f"{found[0]}:{found[1]}")
+        return None if place is None else printable(f"{place[0]}:{place[1]}")
 
     def argument(self, arg: ArgSpec) -> str:
         """`signed 4 bytes in edi`."""
@@ -76,9 +76,9 @@ class SiteTexts:
         from tracer.resolve.functions.inlined_copies import copies_of
 
         with suppress(TracerError):  # damaged debug information tells of none
-            for each in copies_of(self._binary, {name}.intersection):
-                where = f"at {each.address:#x} in {each.where}"
-                yield f"inlined {where}" if each.address else f"inlined in {each.where}, and not probed: {each.reason}"
+            for copy in copies_of(self._binary, {name}.intersection):
+                where = f"at {copy.address:#x} in {copy.where}"
+                yield f"inlined {where}" if copy.address else f"inlined in {copy.where}, and not probed: {copy.reason}"
 
     def variables(self, kind: str, probe: str, address: int) -> Iterator[str]:
         """A line for each variable in scope there: `total: int in eax`."""
@@ -90,8 +90,8 @@ class SiteTexts:
 
     def source(self, line: int, address: int) -> Iterator[str]:
         """A line of source text and its neighbours, where its file is there."""
-        path, _, found = (self.line(address, line) or "").rpartition(":")
-        if found != str(line):
+        path, _, line_text = (self.line(address, line) or "").rpartition(":")
+        if line_text != str(line):
             return
         try:
             text = content(path, _MOST_SOURCE).decode("utf-8", "replace").split("\n")

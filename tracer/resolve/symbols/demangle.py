@@ -81,9 +81,9 @@ def _of_rust() -> Callable[[str], str]:
 
 def demangle_rust(name: str) -> str | None:
     """The readable name, or None for what is no name of Rust's."""
-    found = _RUST.fullmatch(name)
-    if found is None or not name.isascii():
+    mangled = _RUST.fullmatch(name)
+    if mangled is None or not name.isascii():
         return None
-    text = _of_rust()(found[1])
-    right = text != found[1] and len(text) <= MAX_TEXT and text.isprintable() and not _GIVEN_UP.search(text)
+    text = _of_rust()(mangled[1])
+    right = text != mangled[1] and len(text) <= MAX_TEXT and text.isprintable() and not _GIVEN_UP.search(text)
     return text if right else None

@@ -23,7 +23,7 @@ from tracer.host.stat import status_of
 from tracer.opening import PIECE, opened
 
 MOST_BYTES = 64 << 20
-"""Of one map, which takes half a second to read."""
+"""The most bytes of one map, which takes half a second to read."""
 MOST_NAME = 1024
 """Bytes of a name that are shown."""
 
@@ -43,7 +43,7 @@ class JitMaps:
 
     def __init__(self, hurries: Callable[[], bool] = lambda: False) -> None:
         self._hurries = hurries
-        self._known: dict[str, _Map] = {}
+        self._maps: dict[str, _Map] = {}
         self.cut: set[str] = set()
 
     def name(self, path: str, owner: int, address: int) -> tuple[str, int] | None:
@@ -58,13 +58,13 @@ class JitMaps:
             status = os.fstat(descriptor)
             if status.st_uid not in (0, owner):
                 return None
-            if path not in self._known and len(self._known) >= _MOST:
-                del self._known[next(iter(self._known))]
-            known = self._known.setdefault(path, _Map())
-            known.read(descriptor, status, self._hurries)
-            if known.is_cut:
+            if path not in self._maps and len(self._maps) >= _MOST:
+                del self._maps[next(iter(self._maps))]
+            jit_map = self._maps.setdefault(path, _Map())
+            jit_map.read(descriptor, status, self._hurries)
+            if jit_map.is_cut:
                 self.cut.add(path)
-            return known.name(descriptor, address)
+            return jit_map.name(descriptor, address)
         except OSError:
             return None
         finally:
@@ -118,27 +118,27 @@ class _Map:
         if took > _SLOW_S and not first_time:
             self._rests_until = time.monotonic() + _REST * took
 
-    def _add(self, descriptor: int, at: int, end: int, hurries: Callable[[], bool]) -> None:
+    def _add(self, descriptor: int, start: int, end: int, hurries: Callable[[], bool]) -> None:
         """Reads from a place to the end, as it was when that was looked at: a file may grow faster than it is read."""
-        inside = at > 0 and not self._blocks  # of a line, whose beginning is left out
-        while at < end:
+        inside = start > 0 and not self._blocks  # of a line, whose beginning is left out
+        while start < end:
             if hurries():
                 return
-            data = os.pread(descriptor, min(PIECE, end - at), at)
+            data = os.pread(descriptor, min(PIECE, end - start), start)
             if not data:
                 return
             skipped = data.find(b"\n") + 1 or len(data) if inside else 0
             whole = data.rfind(b"\n") + 1
             inside = not whole
             # The last line may be half written; it is read once more then. Of a long one the beginning will do.
-            text = data[skipped:] if inside or at + len(data) == end else data[skipped:whole]
-            found = [int(entry[1], 16) << _PLACE_BITS | entry.start() for entry in _ENTRY.finditer(text)]
-            found.sort()
-            starts = array("Q", [each >> _PLACE_BITS for each in found])
-            places = array("I", [each & (1 << _PLACE_BITS) - 1 for each in found])
-            begin, at = at + skipped, at + (whole or len(data))
-            self._blocks.append(_Block(begin, at, starts, places))
-            if at + len(data) - whole == end:
+            text = data[skipped:] if inside or start + len(data) == end else data[skipped:whole]
+            entries = [int(entry[1], 16) << _PLACE_BITS | entry.start() for entry in _ENTRY.finditer(text)]
+            entries.sort()
+            starts = array("Q", [packed >> _PLACE_BITS for packed in entries])
+            places = array("I", [packed & (1 << _PLACE_BITS) - 1 for packed in entries])
+            begin, start = start + skipped, start + (whole or len(data))
+            self._blocks.append(_Block(begin, start, starts, places))
+            if start + len(data) - whole == end:
                 return
 
     def name(self, descriptor: int, address: int) -> tuple[str, int] | None:

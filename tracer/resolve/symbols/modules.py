@@ -44,7 +44,7 @@ class Module:
         """The function at a file offset and the distance from its start."""
         address = self.elf.address_of(file_offset)
         try:
-            function = self.symbols.at(address) if address is not None else None
+            function = self.symbols.function_at(address) if address is not None else None
         except TracerError:
             return None
         return None if function is None or address is None else (function, address - function.address)
@@ -83,19 +83,19 @@ class Module:
         """The functions that were inlined at a file offset, innermost first, and the one that was compiled, each with
         its line of source; none where no debug information says it.
         """
-        found = self._sources.get(file_offset)
-        if found is None:
+        sources = self._sources.get(file_offset)
+        if sources is None:
             if len(self._sources) >= _MOST_SOURCES:
                 self._sources.clear()
             from tracer.resolve.dwarf.units.debug_entries import NONSENSE
 
             address = self.elf.address_of(file_offset)
             try:
-                found = () if address is None or self._inlined is None else self._inlined.at(address)
+                sources = () if address is None or self._inlined is None else self._inlined.sources_at(address)
             except (TracerError, *NONSENSE):
-                found = ()  # it is damaged, or gone
-            self._sources[file_offset] = found
-        return found
+                sources = ()  # it is damaged, or gone
+            self._sources[file_offset] = sources
+        return sources
 
     @cached_property
     def _inlined(self) -> InlineFrames | None:
@@ -165,8 +165,8 @@ class Modules:
         """
         narrow = mapping.end <= 1 << 32
         if self._vdso.get(narrow) is None:
-            own = (each for each in mappings(os.getpid()) if each.path == "[vdso]")
-            self._vdso[narrow] = _image(pid, mapping) if narrow else _image(os.getpid(), next(own, None))
+            own_images = (mapping for mapping in mappings(os.getpid()) if mapping.path == "[vdso]")
+            self._vdso[narrow] = _image(pid, mapping) if narrow else _image(os.getpid(), next(own_images, None))
         return self._vdso[narrow]
 
 

@@ -33,6 +33,7 @@ Known = dict[int, Any]
 
 _PID = (1 << 32) - 1
 _state = attrgetter("state")
+_start = attrgetter("start")
 
 
 @dataclass(slots=True)
@@ -91,7 +92,7 @@ class Process:
 
     def begin(self, since: int, mappings: tuple[Mapping, ...]) -> None:
         """Notes that these are mapped from that moment on (nanoseconds of CLOCK_MONOTONIC), perhaps once more."""
-        again = (each for each in self.images if each.program == self.program and each.mappings == mappings)
+        again = (image for image in self.images if image.program == self.program and image.mappings == mappings)
         image = next(again, None)
         if image is None:
             self.state += bool(self.images)
@@ -106,31 +107,31 @@ class Process:
             del self.moments[: _MOST_MOMENTS // 2], self.held[: _MOST_MOMENTS // 2]
         self.names = {place: name for place, name in self.names.items() if place[0] or place in self.seen}
 
-    def image(self, at: int) -> Image:
+    def image(self, moment: int) -> Image:
         """The one that held at a moment, the present one for 0."""
-        if not at or not self.images:
+        if not moment or not self.images:
             return self.images[0] if self.images else Image()
-        index = bisect_right(self.moments, at) - 1
+        index = bisect_right(self.moments, moment) - 1
         return self.held[index] if index >= 0 else min(self.images, key=_state)
 
     def oldest(self, image: Image, addresses: tuple[int, ...]) -> int:
         """The number of the first state in which the same was mapped at these addresses: they mean the same there, and
         one number says so however often something else has come and gone.
         """
-        if len(self.images) == 1:
+        if len(self.images) < 2:
             return image.state
-        known = image.states.get(addresses)
-        if known is None:
+        state = image.states.get(addresses)
+        if state is None:
             if len(image.states) >= _MOST_SEEN:
                 image.states.clear()
             here = [(address, _find((image,), address)) for address in addresses]
-            known = image.states[addresses] = next(
-                each.state
-                for each in sorted(self.images, key=_state)
-                if each.state == image.state
-                or all(_is_same(mapping, image, _find((each,), address), each) for address, mapping in here)
+            state = image.states[addresses] = next(
+                candidate.state
+                for candidate in sorted(self.images, key=_state)
+                if candidate.state == image.state
+                or all(_is_same(mapping, image, _find((candidate,), address), candidate) for address, mapping in here)
             )
-        return known
+        return state
 
     def see(self, address: int, mapping: Mapping, state: int) -> None:
         """An address of a stack in that state lies there."""
@@ -144,12 +145,12 @@ class Process:
 
 
 class Processes:
-    """The maps of any number of processes. Of very many those used last, the last ones at the end of the dict. `close`
+    """The maps of processes. Of very many it keeps those used last, in the order of their last use. `close`
     closes the files.
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, Process] = {}
+        self._processes: dict[int, Process] = {}
         self.modules = Modules()
         self._missed = 0
         self.altered: set[int] = set()
@@ -158,7 +159,7 @@ class Processes:
         """Processes that have mapped something since then; emptied likewise."""
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._processes)
 
     def close(self) -> None:
         """Closes the files."""
@@ -169,38 +170,38 @@ class Processes:
         gone, or not ours to read, is no error.
         """
         started = _started(pid)
-        known = self._known.get(pid)
+        process = self._processes.get(pid)
         if started is None:
             return
-        if known is None or known.started not in (started, 0):
-            known = self._add(pid, Process(started, missed=self._missed))
+        if process is None or process.started not in (started, 0):
+            process = self._add(pid, Process(started, missed=self._missed))
             if before is not None:
-                known.program, known.state = before.program, before.state
-            known.jit_path, known.owner = jit_map(pid)
-        self._read_maps(pid, known)
+                process.program, process.state = before.program, before.state
+            process.jit_path, process.owner = jit_map(pid)
+        self._read_maps(pid, process)
 
-    def mapped(self, pid: int, mapping: Mapping, at: int = 0) -> None:
+    def mapped(self, pid: int, mapping: Mapping, moment: int = 0) -> None:
         """The process mapped this too at a moment, as a record of the kernel says: it need not exist any more."""
-        process = self._known.get(pid)
+        process = self._processes.get(pid)
         if process is None:
             process = self._add(pid, Process(_started(pid) or 0, missed=self._missed))
             process.jit_path, process.owner = jit_map(pid)
         current = process.images[0].mappings if process.images else ()
-        kept = [each for each in current if each.end <= mapping.start or each.start >= mapping.end]
-        now = tuple(sorted((*kept, mapping), key=lambda each: each.start))
+        kept = [older for older in current if older.end <= mapping.start or older.start >= mapping.end]
+        now = tuple(sorted((*kept, mapping), key=_start))
         if now == current:
             pass  # it was read from /proc before this was told
         elif len(kept) < len(current) or not process.images:
             self.altered.add(pid)
-            process.begin(at if process.images else 0, now)
+            process.begin(moment if process.images else 0, now)
         else:
             process.images[0].hold(now)
         self.fresh.add(pid)
         self._open(pid, mapping)
 
-    def executed(self, pid: int, at: int = 0) -> None:
+    def executed(self, pid: int, moment: int = 0) -> None:
         """The process runs another program from then on; what it had mapped still names older addresses."""
-        process = self._known.get(pid)
+        process = self._processes.get(pid)
         if process is not None and process.images:
             if process.missed != self._missed:  # of what was missed before nothing holds any more
                 process.images, process.missed = [], self._missed
@@ -210,16 +211,16 @@ class Processes:
                 process.names.clear()
             process.program += 1
             process.state += not process.images
-            process.begin(at, ())
+            process.begin(moment, ())
             self.altered.add(pid)
 
     def forked(self, pid: int, parent: int) -> None:
         """The process began as a copy of another."""
         self.altered.add(pid)
-        known = self._known.get(parent)
-        if known is not None and known.images:
-            inherited = [Image(known.images[0].mappings)]
-            child = Process(_started(pid) or 0, inherited, owner=known.owner, missed=known.missed)
+        original = self._processes.get(parent)
+        if original is not None and original.images:
+            inherited = [Image(original.images[0].mappings)]
+            child = Process(_started(pid) or 0, inherited, owner=original.owner, missed=original.missed)
             self._add(pid, child).jit_path = jit_map(pid)[0]
 
     def missed(self) -> None:
@@ -230,14 +231,14 @@ class Processes:
 
     def get(self, pid: int) -> Process | None:
         """The known mappings of a process, read now if there are none. None if it has ended unseen."""
-        process = self._known.get(pid)
+        process = self._processes.get(pid)
         if process is None:
             self.remember(pid)
-            process = self._known.get(pid)
+            process = self._processes.get(pid)
         elif process.missed != self._missed:
-            del self._known[pid]
+            del self._processes[pid]
             self.remember(pid, process)
-            process = self._known.get(pid)
+            process = self._processes.get(pid)
         return process
 
     def find(
@@ -251,14 +252,14 @@ class Processes:
         present = state in (0, process.images[0].state if process.images else state)
         if mapping is None and present and time.monotonic() - process.read_at > _REFRESH_S:
             self.remember(pid)
-            mapping = _find(self._known.get(pid, process).images, address, state)
+            mapping = _find(self._processes.get(pid, process).images, address, state)
         return mapping
 
     def is_narrow(self, pid: int, image: Image) -> bool:
         """Whether an image is of a 32-bit program."""
         if image.narrow is None:
-            files = (each for each in image.mappings if each.file is not None)
-            modules = filter(None, (self.modules.of(pid, each) for each in files))
+            files = (mapping for mapping in image.mappings if mapping.file is not None)
+            modules = filter(None, (self.modules.of(pid, mapping) for mapping in files))
             module = next(modules, None)
             if module is None:
                 return False
@@ -277,16 +278,16 @@ class Processes:
 
     def _add(self, pid: int, process: Process) -> Process:
         """Keeps a process, in the place of that which has been kept for longest if there are too many."""
-        self._known.pop(pid, None)
-        if len(self._known) >= _MOST_PROCESSES:
-            del self._known[next(iter(self._known))]
-        self._known[pid] = process
+        self._processes.pop(pid, None)
+        if len(self._processes) >= _MOST_PROCESSES:
+            del self._processes[next(iter(self._processes))]
+        self._processes[pid] = process
         return process
 
     def _read_maps(self, pid: int, process: Process) -> None:
         process.read_at = time.monotonic()
         try:
-            every = tuple(each for each in mappings(pid) if each.executable)
+            every = tuple(mapping for mapping in mappings(pid) if mapping.executable)
         except TracerError:
             return
         if not every or (process.images and process.images[0].mappings == every):
@@ -297,8 +298,8 @@ class Processes:
         else:
             process.begin(process.moments[-1] if process.moments else 0, every)
         self.fresh.add(pid)
-        for each in every:
-            self._open(pid, each)
+        for mapping in every:
+            self._open(pid, mapping)
 
     def _open(self, pid: int, mapping: Mapping) -> None:
         """Opens what is mapped while it is there."""
@@ -337,9 +338,9 @@ def _is_same(one: Mapping | None, image: Image, other: Mapping | None, before: I
 def _find(images: Iterable[Image], address: int, state: int = 0) -> Mapping | None:
     for image in images:
         if not state or image.state == state:
-            for each in image.mappings:
-                if each.start <= address < each.end:
-                    return each
+            for mapping in image.mappings:
+                if mapping.start <= address < mapping.end:
+                    return mapping
     return None
 
 

@@ -18,7 +18,7 @@ from tracer.resolve.symbols.modules import Module
 from tracer.resolve.symbols.processes import Image, Process, Processes, process_of, space_of
 
 _MOST_NAMES = 1 << 16
-"""Of one process."""
+"""The most names that are kept of one process."""
 
 _RESTORERS = ("__restore_rt", "__kernel_rt_sigreturn")
 
@@ -69,29 +69,29 @@ class Symbolizer:
         return space_of(pid, image.state) if len(process.images) == 1 else self._first(pid, process, image, address)
 
     def space_with(self, pid: int, address: int, number: int) -> int:
-        """The same for when the mapping there had that number (`processes.number_of`); 0 if it is not known."""
+        """The address space while the mapping there had that `number` (`processes.number_of`; 0 if not known)."""
         process = self.processes.get(pid)
         if process is None or not process.images:
             return pid
         image = process.images[0]
         if number and len(process.images) > 1:
-            image = next((each for each in process.images if each.number(address) == number), image)
+            image = next((older for older in process.images if older.number(address) == number), image)
         return space_of(pid, image.state) if len(process.images) == 1 else self._first(pid, process, image, address)
 
     def _first(self, pid: int, process: Process, image: Image, address: int) -> int:
         """The first state in which the address had the name that it has in an image."""
-        known = image.firsts.get(address)
-        if known is None:
+        state = image.firsts.get(address)
+        if state is None:
             name = self._look_up(space_of(pid, image.state), address)
-            known = process.oldest(image, (address,))
-            for each in sorted(process.images, key=lambda each: each.state):
-                if each.state == image.state or known == each.state:
+            state = process.oldest(image, (address,))
+            for other in sorted(process.images, key=lambda other: other.state):
+                if other.state == image.state or state == other.state:
                     break
-                if name is not None and name == self._look_up(space_of(pid, each.state), address):
-                    known = each.state
+                if name is not None and name == self._look_up(space_of(pid, other.state), address):
+                    state = other.state
                     break
-            image.firsts[address] = known
-        return space_of(pid, known)
+            image.firsts[address] = state
+        return space_of(pid, state)
 
     def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
         """The functions that were inlined there, innermost first, and last the one that `symbol` names, each with
@@ -100,9 +100,9 @@ class Symbolizer:
         # What is going on in a caller is the call, not what follows it.
         address -= returned
         place = self._place(pid, address)
-        found = () if place is None else place[0].sources(place[1])
+        sources = () if place is None else place[0].sources(place[1])
         return [
-            (self._shown(name), f"{path or '?'}:{line}" if path or line else "") for name, path, line in found
+            (self._shown(name), f"{path or '?'}:{line}" if path or line else "") for name, path, line in sources
         ]
 
     def interrupts(self, pid: int, address: int) -> bool:
@@ -125,8 +125,8 @@ class Symbolizer:
     def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
         """The build-id of that file in hexadecimal and the offset in it in bytes; None where it has none."""
         place = self._place(pid, address)
-        found = None if place is None else place[0].elf.build_id
-        return None if place is None or found is None else (found, place[1])
+        build_id = None if place is None else place[0].elf.build_id
+        return None if place is None or build_id is None else (build_id, place[1])
 
     def _place(self, pid: int, address: int) -> tuple[Module, int] | None:
         mapping = self.mapping(pid, address)
@@ -137,9 +137,9 @@ class Symbolizer:
         process = self.processes.get(pid)
         if process is None:
             return None
-        known: _Name | None = process.names.get((state, address))
-        if known is not None:
-            return known
+        remembered: _Name | None = process.names.get((state, address))
+        if remembered is not None:
+            return remembered
         name = self._name(pid, process, state, address)
         if name is not None:
             if len(process.names) >= _MOST_NAMES:
@@ -152,11 +152,11 @@ class Symbolizer:
         if mapping is None:
             return None
         place = self.processes.place(pid, mapping, address)
-        found = place[0].name(place[1]) if place is not None else None
-        if found is None:
+        symbol = place[0].name(place[1]) if place is not None else None
+        if symbol is None:
             # Just-in-time compilers keep their code in anonymous memory, or in files that they deleted.
             return self._jit_maps.name(process.jit_path, process.owner, address)
-        return self._shown(found[0].name), found[1]
+        return self._shown(symbol[0].name), symbol[1]
 
     def _shown(self, name: str) -> str:
         return _readable(name) if self._demangled else name

@@ -1,4 +1,4 @@
-"""How x86 code that no unwind table describes is left: hand-written assembly, code of old or unusual compilers.
+"""Steps out of x86 code that no unwind table describes: hand-written assembly, code of old or unusual compilers.
 
 The frame pointer alone does not tell. Where such a function does not set it up, it is still its caller's, and a step by
 it leads past the caller without a sign. So the function's instructions are followed from its first one on: how far each
@@ -52,8 +52,9 @@ _READS_FIRST = ("cmp", "test", "push", "bt", "nop", "prefetch")
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Before an instruction: `depth` is the CFA less the stack pointer, `base` the CFA less rbp where that points into
-    the frame; `kept`: rbp has the caller's value; `saved`: the CFA less the place of that value. None: not known.
+    """The frame before an instruction: `depth` is the CFA less the stack pointer, `base` the CFA less rbp where that
+    points into the frame; `kept`: rbp has the caller's value; `saved`: the CFA less the place of that value. None: not
+    known.
     """
 
     depth: int | None = 8
@@ -76,19 +77,19 @@ _LAST, _BROKEN = Step(LAST), Step(BROKEN)
 
 def step_in(module: Module, file_offset: int, exact: bool) -> Step:
     """The step out of the function at an instruction of a file that no table has; if not `exact`, at the next one."""
-    at = module.elf.address_of(file_offset)
-    if at is None:
+    address = module.elf.address_of(file_offset)
+    if address is None:
         return _BROKEN
-    if module.elf.entry <= at < module.elf.entry + _START:
+    if module.elf.entry <= address < module.elf.entry + _START:
         return _LAST
-    wanted = at + (not exact)
+    wanted = address + (not exact)
     try:
-        function = module.symbols.at(at)
+        function = module.symbols.function_at(address)
         if function is not None:
             start = function.address
             code = _read(module, start, start + min(function.size or wanted - start + 16, _LONGEST))
         else:
-            start = max(module.tables.end_before(at), wanted - _LONGEST, 0)
+            start = max(module.tables.end_before(address), wanted - _LONGEST, 0)
             code = _read(module, start, wanted)
             frame = begins_frame(code, module.elf.machine)
             if frame is None:
@@ -119,7 +120,7 @@ def rule_of(
     states = _states(instructions, registers.word, leaves)
     call = None
     if registers.word == 4 and not exact:
-        behind = (each for each in instructions if each.calls and each.address + each.size == address != each.target)
+        behind = (call for call in instructions if call.calls and call.address + call.size == address != call.target)
         call = next(behind, None)
     state = states.get(address if call is None else call.address)
     if state is None:
@@ -136,74 +137,75 @@ def rule_of(
     return Rule(register, offset, None, saved, registers.ip, False)
 
 
-def _widened(each: Instruction) -> Instruction:
+def _widened(instruction: Instruction) -> Instruction:
     """An instruction of 32 bits as that of 64 bits would be written."""
-    name = {"pushfd": "pushfq", "popfd": "popfq"}.get(each.mnemonic, each.mnemonic)
-    operands = _NARROW.sub(r"r\1", each.operands).replace("dword ptr", "qword ptr")
-    return each._replace(mnemonic="enter" if name in ("pushal", "popal") else name, operands=operands)
+    name = {"pushfd": "pushfq", "popfd": "popfq"}.get(instruction.mnemonic, instruction.mnemonic)
+    operands = _NARROW.sub(r"r\1", instruction.operands).replace("dword ptr", "qword ptr")
+    return instruction._replace(mnemonic="enter" if name in ("pushal", "popal") else name, operands=operands)
 
 
 def begins_frame(code: bytes, machine: int = EM_X86_64) -> int | None:
     """The place in code that ends at an instruction at which the frame of its function is set up, if the function is
     unknown; None where it does not seem to set one up, so that the frame pointer may be its caller's.
     """
-    found = max(map(code.rfind, _SETS_UP[machine]))
-    return None if found < 0 or _ENDS.search(code, found) else found
+    position = max(map(code.rfind, _SETS_UP[machine]))
+    return None if position < 0 or _ENDS.search(code, position) else position
 
 
 def _leaves_arguments(module: Module, target: int) -> bool:
     """Whether the function at an address is known to return without taking anything off the stack."""
-    function = module.symbols.at(target)
+    function = module.symbols.function_at(target)
     if function is None or function.address != target:
         return False
     size = min(function.size or _SHORT, _LONGEST)
     code = decode(_read(module, target, target + size), target, module.elf.machine)
     if not function.size:  # as the one that tells position-independent code where it is: nothing but that
-        code = code[: next((number for number, each in enumerate(code, 1) if not each.goes_on), 0)]
-    leaving = any(each.jumps and each.target not in range(target, target + size) for each in code)
-    returns = [each for each in code if each.returns]
-    return bool(returns) and not leaving and not any(each.operands for each in returns)
+        code = code[: next((number for number, instruction in enumerate(code, 1) if not instruction.goes_on), 0)]
+    leaving = any(instruction.jumps and instruction.target not in range(target, target + size) for instruction in code)
+    returns = [instruction for instruction in code if instruction.returns]
+    return bool(returns) and not leaving and not any(instruction.operands for instruction in returns)
 
 
 def _states(
     instructions: Sequence[Instruction], word: int, leaves: Callable[[int], bool]
 ) -> dict[int, _State]:
     """The state before each instruction that the first one leads to, and behind the last."""
-    index = {each.address: number for number, each in enumerate(instructions)}
-    found: dict[int, _State] = {}
+    index = {instruction.address: number for number, instruction in enumerate(instructions)}
+    states: dict[int, _State] = {}
     waiting = [(instructions[0].address, _State(word))] if instructions else []
     rounds = 0
     while waiting and rounds < _MOST_ROUNDS:
         rounds += 1
         address, state = waiting.pop()
-        before = found.get(address)
+        before = states.get(address)
         if before is not None:
             state = before.joined(state)
             if state == before:
                 continue
-        found[address] = state
+        states[address] = state
         number = index.get(address)
         if number is None:
             continue
-        each = instructions[number]
-        behind = _behind(each, state, word)
-        if word == 4 and each.calls and each.target != each.address + each.size:
-            # What i386 calls may take its arguments away.
-            behind = behind if each.target is not None and leaves(each.target) else replace(behind, depth=None)
-        if each.goes_on:
-            waiting.append((each.address + each.size, behind))
-        if each.jumps and each.target in index:
-            waiting.append((each.target, behind))
-    return {} if waiting else found
+        instruction = instructions[number]
+        behind = _behind(instruction, state, word)
+        following, target = instruction.address + instruction.size, instruction.target
+        # What i386 calls may take its arguments away.
+        if word == 4 and instruction.calls and target != following and (target is None or not leaves(target)):
+            behind = replace(behind, depth=None)
+        if instruction.goes_on:
+            waiting.append((following, behind))
+        if instruction.jumps and target in index:
+            waiting.append((target, behind))
+    return {} if waiting else states
 
 
-def _behind(each: Instruction, state: _State, word: int) -> _State:
+def _behind(instruction: Instruction, state: _State, word: int) -> _State:
     """The state that an instruction leaves. What a function does that is called, it undoes."""
-    name, operands = each.mnemonic, each.operands
+    name, operands = instruction.mnemonic, instruction.operands
     first, _, second = operands.partition(", ")
     depth = state.depth
     if name == "call":  # of what follows it, to learn where it is
-        if each.target == each.address + each.size:
+        if instruction.target == instruction.address + instruction.size:
             return _moved(state, word)
         return state
     if name in ("push", "pushfq"):
@@ -258,16 +260,16 @@ def _place(operand: str, state: _State) -> int | None:
     """The bytes by which an operand points below the CFA: rsp, rbp, or one of these and a number in brackets."""
     if operand in ("rsp", "rbp"):
         return state.depth if operand == "rsp" else state.base
-    found = re.fullmatch(r"\[(rsp|rbp)(?: ([+-]) (0x[0-9a-f]+|\d+))?\]", operand)
-    if found is None:
+    place = re.fullmatch(r"\[(rsp|rbp)(?: ([+-]) (0x[0-9a-f]+|\d+))?\]", operand)
+    if place is None:
         return None
-    from_place = state.depth if found[1] == "rsp" else state.base
-    by = int(found[3] or "0", 0)
-    return None if from_place is None else from_place - by if found[2] == "+" else from_place + by
+    from_place = state.depth if place[1] == "rsp" else state.base
+    by = int(place[3] or "0", 0)
+    return None if from_place is None else from_place - by if place[2] == "+" else from_place + by
 
 
 def _slot(operand: str, state: _State) -> int | None:
-    """The same of eight bytes of memory."""
+    """The bytes by which an operand of eight bytes of memory lies below the CFA."""
     return _place(operand.removeprefix("qword ptr "), state) if operand.startswith("qword ptr [") else None
 
 

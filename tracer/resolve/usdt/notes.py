@@ -50,7 +50,7 @@ _KEEP_NOTES = b"LLD", b"mold"
 
 @dataclass(frozen=True, slots=True)
 class UsdtNote:
-    """One site as its note describes it, what would steer a terminal escaped; addresses are already corrected for
+    """A site as its note describes it; what would steer a terminal escaped; addresses are already corrected for
     prelink. `semaphore` is an address, 0 where the probe has none.
     """
 
@@ -62,8 +62,8 @@ class UsdtNote:
 
 
 def read_notes(elf: Elf, damaged: list[str] | None = None) -> tuple[UsdtNote, ...]:
-    """All USDT sites of a file, in the order of the notes, each once. Those whose code the linker has dropped are among
-    them, at address 0 or another where there is none.
+    """Reads all USDT sites of a file, in the order of the notes, each once. Those whose code the linker has dropped are
+    among them, at address 0 or another where there is none.
 
     Raises `ElfError` for notes that are damaged; with `damaged`, which gets their places in words, for sections alone.
     """
@@ -75,7 +75,7 @@ def read_notes(elf: Elf, damaged: list[str] | None = None) -> tuple[UsdtNote, ..
 
     addresses, most = _ADDRESSES[elf.word], (1 << 8 * elf.word) - 1
     base = elf.section(".stapsdt.base")
-    found: dict[UsdtNote, None] = {}
+    sites: dict[UsdtNote, None] = {}
     for section in elf.sections:
         if section.name != ".note.stapsdt":
             continue
@@ -91,25 +91,26 @@ def read_notes(elf: Elf, damaged: list[str] | None = None) -> tuple[UsdtNote, ..
                 continue
             address, noted_base, semaphore = addresses.unpack_from(note.description)
             moved = base.address - noted_base if base is not None and noted_base else 0
-            provider, name, arguments = (printable(each.decode("utf-8", "backslashreplace")) for each in parts[:3])
-            made = UsdtNote(
+            provider, name, arguments = (printable(part.decode("utf-8", "backslashreplace")) for part in parts[:3])
+            site = UsdtNote(
                 provider,
                 name,
                 address + moved & most if address else 0,
                 semaphore + moved & most if semaphore else 0,
                 arguments,
             )
-            found[made] = None
+            sites[site] = None
         if any(content[end:]):
             bad(end)
-    return tuple(found)
+    return tuple(sites)
 
 
 def code_ranges(elf: Elf) -> list[range]:
     """The ranges of code. The headers of a file can lie in an executable segment, too, but in no such section."""
-    sections = [range(each.address, each.address + each.size) for each in elf.sections if each.flags & SHF_EXECINSTR]
-    loads = [range(each.address, each.address + each.file_size) for each in elf.loads if each.flags & PF_X]
-    return sections or loads
+    sections = [section for section in elf.sections if section.flags & SHF_EXECINSTR]
+    if sections:
+        return [range(section.address, section.address + section.size) for section in sections]
+    return [range(load.address, load.address + load.file_size) for load in elf.loads if load.flags & PF_X]
 
 
 def linker_keeps_notes(elf: Elf) -> bool:
@@ -135,14 +136,14 @@ def semaphore_offset(elf: Elf, note: UsdtNote) -> int | None:
         return None
     what = f"the semaphore of {note.provider}:{note.name} at {note.semaphore:#x}"
     page = os.sysconf("SC_PAGESIZE")
-    writable = (each for each in elf.loads if each.flags & PF_W and each.file_size)
+    writable = (load for load in elf.loads if load.flags & PF_W and load.file_size)
     for segment in writable:
         if segment.address <= note.semaphore < (segment.address + segment.file_size + page - 1) // page * page:
             if note.semaphore % 2:
                 raise elf.error(f"{what} has an odd address, where the kernel counts none")
             return note.semaphore - segment.address + segment.offset
-    empty = (each for each in elf.sections if each.type == SHT_NOBITS)
-    if any(each.address <= note.semaphore < each.address + each.size for each in empty):
+    empty = (section for section in elf.sections if section.type == SHT_NOBITS)
+    if any(section.address <= note.semaphore < section.address + section.size for section in empty):
         raise elf.error(f"{what} is in memory that comes from no file (.bss), where the kernel counts none")
     raise elf.error(f"{what} is not in the file's writable data")
 
@@ -156,13 +157,13 @@ def misplaced(elf: Elf, note: UsdtNote) -> bool:
     that. Where the count is 0 when a probe is removed, the kernel keeps the probe for ever.
     """
     page = os.sysconf("SC_PAGESIZE")
-    for segment in (each for each in elf.loads if each.flags & PF_W and each.file_size):
+    for segment in (load for load in elf.loads if load.flags & PF_W and load.file_size):
         if segment.holds(note.semaphore):
-            own = (note.semaphore - segment.address + segment.offset) // page
-            before = (each for each in elf.loads if each.flags & PF_W and each.address < segment.address)
+            semaphore_page = (note.semaphore - segment.address + segment.offset) // page
+            before = (load for load in elf.loads if load.flags & PF_W and load.address < segment.address)
             return any(
-                each.offset // page <= own <= (each.offset + each.file_size - 1) // page
-                for each in before
-                if each.file_size
+                load.offset // page <= semaphore_page <= (load.offset + load.file_size - 1) // page
+                for load in before
+                if load.file_size
             )
     return True

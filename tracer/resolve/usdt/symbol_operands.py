@@ -35,7 +35,7 @@ class SymbolOperands:
         self._symbols = symbols
         self._kinds = ARCHES.get(elf.machine, X86_64).relocations  # operands of aarch64 name no slots
         self._accessed = accessed
-        self._found: dict[str, tuple[Variable, ...]] = {}
+        self._variables: dict[str, tuple[Variable, ...]] = {}
 
     def resolve(self, operand: Parsed, site: int) -> Operand:
         """The operand as read at the site of that address."""
@@ -78,11 +78,11 @@ class SymbolOperands:
     def _address(self, name: str, site: int) -> int | Unreadable:
         if name.startswith(".L"):
             return Unreadable(f"{name} is a label of the compiler, which is in no symbol table")
-        found = self._named(name)
+        variables = self._named(name)
         used: tuple[Variable, ...] = ()
-        if found and (len(found) > 1 or self._symbols.lacks_locals):
-            used = tuple(each for each in found if self._uses(site, each))
-        variable = only_variable(self._symbols, name, used if len(used) == 1 else found)
+        if variables and (len(variables) > 1 or self._symbols.lacks_locals):
+            used = tuple(variable for variable in variables if self._uses(site, variable))
+        variable = only_variable(self._symbols, name, used if len(used) == 1 else variables)
         if isinstance(variable, str):
             return Unreadable(variable)
         if self._symbols.lacks_locals and not used:
@@ -91,19 +91,19 @@ class SymbolOperands:
         return variable.address
 
     def _named(self, name: str) -> tuple[Variable, ...]:
-        if name not in self._found:
-            self._found[name] = self._symbols.variables(name)
-        return self._found[name]
+        if name not in self._variables:
+            self._variables[name] = self._symbols.variables(name)
+        return self._variables[name]
 
     def _uses(self, site: int, variable: Variable) -> bool:
         """Whether an instruction of the function around the site reads or writes the variable."""
-        own = range(variable.address, variable.address + max(variable.size, 1))
-        return variable.type != STT_TLS and any(address in own for address in self._accessed(site))
+        variable_range = range(variable.address, variable.address + max(variable.size, 1))
+        return variable.type != STT_TLS and any(address in variable_range for address in self._accessed(site))
 
     def _got_slot(self, name: str, site: int) -> Operand:
-        """Only what other files can see is reached through a slot."""
-        found = [] if name in self._named_slots else self._named(name)
-        slots = {slot for each in found if (slot := self._relative_slots.get(each.address)) is not None}
+        """The pointer in the slot of a name: only what other files can see is reached through one."""
+        variables = [] if name in self._named_slots else self._named(name)
+        slots = {slot for variable in variables if (slot := self._relative_slots.get(variable.address)) is not None}
         if name in self._named_slots:
             slots = {self._named_slots[name]}
         if len(slots) != 1:
@@ -121,19 +121,20 @@ class SymbolOperands:
         if exported is None:
             return {}
         return {
-            exported.name(each.symbol): each.address
-            for each in self._relocations
-            if each.kind == self._kinds.glob_dat and each.addend == 0
+            exported.name(relocation.symbol): relocation.address
+            for relocation in self._relocations
+            if relocation.kind == self._kinds.glob_dat and relocation.addend == 0
         }
 
     @cached_property
     def _relative_slots(self) -> dict[int, int]:
         """Slots in .got that hold the address of something in this file, by that address."""
-        got = [each for each in self._elf.sections if each.name in (".got", ".got.plt")][:2]
+        got = [section for section in self._elf.sections if section.name in (".got", ".got.plt")][:2]
         slots = {
-            each.addend: each.address
-            for each in self._relocations
-            if each.kind == self._kinds.relative and any(s.address <= each.address < s.address + s.size for s in got)
+            relocation.addend: relocation.address
+            for relocation in self._relocations
+            if relocation.kind == self._kinds.relative
+            and any(section.address <= relocation.address < section.address + section.size for section in got)
         }
         if self._elf.type == ET_EXEC:  # filled by the linker, no relocation left
             for section in got:

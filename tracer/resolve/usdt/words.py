@@ -49,20 +49,21 @@ def _cut(value: int, size: int, signed: bool) -> int:
     return value - (1 << 8 * size) if signed and value >> (8 * size - 1) else value
 
 
-def _address(at: Mem, arch: Arch) -> str:
+def _address(operand: Mem, arch: Arch) -> str:
     def whole(name: str) -> str:
         return register(name, arch.word, arch)
 
-    parts = [whole(at.base)] if at.base is not None else []
-    if at.index is not None:
-        parts.append(whole(at.index) + (f"*{at.scale}" if at.scale != 1 else ""))
+    parts = [whole(operand.base)] if operand.base is not None else []
+    if operand.index is not None:
+        parts.append(whole(operand.index) + (f"*{operand.scale}" if operand.scale != 1 else ""))
     text = "+".join(parts)
     if not text:
-        return f"address {at.disp:#x}"
-    return text + (f"{at.disp:+d}" if at.disp else "")
+        return f"address {operand.disp:#x}"
+    return text + (f"{operand.disp:+d}" if operand.disp else "")
 
 
-def _place(at: Global, arch: Arch) -> str:
-    if at.index is None:
-        return f"{at.address:#x}"
-    return f"{at.address:#x}+{register(at.index, arch.word, arch)}" + (f"*{at.scale}" if at.scale != 1 else "")
+def _place(operand: Global, arch: Arch) -> str:
+    if operand.index is None:
+        return f"{operand.address:#x}"
+    scale = f"*{operand.scale}" if operand.scale != 1 else ""
+    return f"{operand.address:#x}+{register(operand.index, arch.word, arch)}{scale}"

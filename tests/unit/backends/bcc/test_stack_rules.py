@@ -25,7 +25,7 @@ class Unwinder:
 
     def unwind(
         self, pid: int, registers: Sequence[int | None], stack: memoryview, most: int,
-        met: list[tuple[int, bool, Step]] | None = None, at: int = 0, here: bool = True,
+        met: list[tuple[int, bool, Step]] | None = None, at_ns: int = 0, here: bool = True,
     ) -> Stack:  # fmt: skip
         assert met is not None and (pid, list(stack)) == (PID, [0])
         self.asked.append((registers, most, here))

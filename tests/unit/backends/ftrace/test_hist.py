@@ -86,7 +86,7 @@ def test_maps_of_one_key_share_a_trigger_whatever_the_order_and_sign_of_its_part
             Feed("@c", (Column(0, False),)),
             Feed("@s", (Column(0, True),), total=0),
             Feed("@a", (Column(0, False),), total=0),
-            Feed("@n", (Column(0, False),), each=-2),
+            Feed("@n", (Column(0, False),), per_hit=-2),
         ),
     )
 

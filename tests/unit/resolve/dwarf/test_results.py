@@ -22,6 +22,17 @@ static KEPT long used(long x) { sink = x; return x + 3; }
 KEPT long through(long x) { sink = x; return passed(x); }
 int main(int argc, char **argv) { none(1); some(2); dropped(argc); through(4); return used(argc) > 2; }
 """
+FLOATS = r"""
+struct two { double a, b; }; struct mixed { double a; long b; }; struct three { double a, b, c; };
+typedef double real; typedef float four __attribute__((vector_size(16)));
+double half(int n) { return n / 2.0; } real third(int n) { return n / 3.0; } float quarter(int n) { return n / 4.0f; }
+long double fifth(int n) { return n / 5.0L; } _Complex double turn(int n) { return n * 1.0i; }
+struct two pair(int n) { return (struct two){n, n}; } four vector(int n) { return (four){n, n, n, n}; }
+struct mixed mixed(int n) { return (struct mixed){n, n}; }
+struct three triple(int n) { return (struct three){n, n, n}; }
+int main(void) { return 0; }
+"""
+IN_FLOATS = "it is in a floating-point register, which no probe can read"
 NO_VALUE = "it returns no value"
 UNUSED = "no caller uses its result, so the compiler has left it out"
 
@@ -79,3 +90,21 @@ def test_methods_constructors_and_templates_are_told_apart(tmp_path: Path) -> No
     for name, reason in (("_ZN1AC1Ev", NO_VALUE), ("_ZN1A1mEi", NO_VALUE), ("_ZNK1A1nEv", ""), ("_Z1tIiET_S0_", "")):
         found = [each for each in said(path, name) if "retval" in each]
         assert found == ([f"error: there is no retval of uretprobe:FILE:{name}: {reason}"] if reason else [])
+
+
+@pytest.mark.parametrize("words", ["gcc -O1", "clang -O1"])
+def test_a_result_in_a_floating_point_register_is_no_retval(words: str, tmp_path: Path) -> None:
+    path = compiled(tmp_path, *words.split(), "-g", source=FLOATS)
+    for name in ("half", "third", "quarter", "fifth", "turn", "pair", "vector"):
+        assert said(path, name) == [f"error: there is no retval of uretprobe:FILE:{name}: {IN_FLOATS}"]
+    assert said(path, "mixed", "triple") == []  # a part of it is in rax; rax has its address
+
+
+def test_a_class_of_doubles_that_is_returned_in_memory_has_its_address_for_retval(tmp_path: Path) -> None:
+    source = (
+        "struct A { double v; A(double x); ~A(); }; A::A(double x) { v = x; } A::~A() { v = 0; }"
+        " struct B { double v; }; A made(int n) { return A(n); } B plain(int n) { return B{double(n)}; } int main() {}"
+    )
+    path = compiled(tmp_path, "g++", "-g", "-O1", source=source, name="a.cc")
+    assert said(path, "_Z4madei") == []
+    assert said(path, "_Z5plaini") == [f"error: there is no retval of uretprobe:FILE:_Z5plaini: {IN_FLOATS}"]

@@ -26,6 +26,7 @@ class _Record:
     struct = "event"
     result = 1
     """With 0 the kernel would let no perf event have the hit, whoever opened it (trace_call_bpf)."""
+    stopped = True
 
     def argument(self, function: CFunction, index: int, name: Name) -> c.C:
         spec = function.variant.args[index]
@@ -93,8 +94,10 @@ class _Tracepoints:
     context = _Record()
     begin = _Attached
 
-    def load(self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int]) -> int:
-        return bpf.program_load(code, name, kind=bpf.TRACEPOINT, functions=functions)
+    def load(
+        self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int], explained: bool
+    ) -> int:
+        return bpf.program_load(code, name, kind=bpf.TRACEPOINT, functions=functions, explained=explained)
 
     def cost(self, sites: Sequence[Site], costs: HitCosts) -> Cost | None:
         from tracer.kernel.trials.hit_cost import Cost  # where the overhead guard asks

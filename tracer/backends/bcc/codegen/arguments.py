@@ -1,4 +1,4 @@
-"""Where a site keeps an argument → the C that reads it."""
+"""The C that reads an argument from where a site keeps it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _RETURN = {"x86_64": "ax", "aarch64": "x0"}
 
 def register(name: str) -> C:
     """A register at the hit; a name that is none never reaches C."""
-    known = _REGISTERS.get(platform.machine(), _X86_64)
-    if name not in known:
+    registers = _REGISTERS.get(platform.machine(), _X86_64)
+    if name not in registers:
         raise TracerError(f"there is no register {name} here")
-    return C(known[name], "u64")
+    return C(registers[name], "u64")
 
 
 def return_value() -> C:
@@ -40,6 +40,7 @@ class _Registers:
 
     struct = "pt_regs"
     result = 0
+    stopped = False
 
     def argument(self, function: CFunction, index: int, name: Name) -> C:
         return _argument(function, index, name)

@@ -47,19 +47,19 @@ def callback(
     number, function.made_callbacks = function.made_callbacks, function.made_callbacks + 1
     kind: Kind = "each" if element else "quick" if function.quick else "round"
     name = name_of(f"probe_{function.variant.id}", kind, number)
-    outer = {each: getattr(function, each) for each in _OF_ONE_TEXT}
+    outer = {field: getattr(function, field) for field in _OF_ONE_TEXT}
     function.lines, function.declarations, function.leaves, function.unreadable = [], [], False, False
     function.depth, function.walking, function.quick = 1, True, kind != "round"
     function.stack, function.variables = STACK_BUDGET, dict(function.variables)
     body()
-    made = [*function.declarations, *function.lines]
-    left, lost = function.leaves or function.unreadable, function.unreadable
-    for each, value in outer.items():
-        setattr(function, each, value)
-    words = set(re.findall(r"\w+", " ".join(made)))
+    statements = [*function.declarations, *function.lines]
+    leaves, lost = function.leaves or function.unreadable, function.unreadable
+    for field, value in outer.items():
+        setattr(function, field, value)
+    words = set(re.findall(r"\w+", " ".join(statements)))
     words |= {"ctx", "control", *(["site"] if function.many and "SITE_WORD" in words else [])}  # what macros use
-    known = {**_EVERYWHERE, **function.variables}
-    used = {variable: f"{type} ".replace("* ", "*") for variable, type in known.items() if variable in words}
+    types = {**_EVERYWHERE, **function.variables}
+    used = {variable: f"{type} ".replace("* ", "*") for variable, type in types.items() if variable in words}
     changed = tuple(variable for variable in used if variable in function.changing)
     # A number that is compared makes each round another one for the verifier, if it knows the number.
     hidden, nothing = ({ROUNDS}, "NOTHING_OF_ELEMENT(control)") if element else (set(changed), "NOTHING")
@@ -67,40 +67,40 @@ def callback(
     text = [
         *([f"struct {name} {{"] if not given else []),
         *([f"\tu64 {', '.join((*first, 'ended', *more))};"] if not given else []),
-        *(f"\t{type}{each};" for each, type in used.items() if not given),
+        *(f"\t{type}{variable};" for variable, type in used.items() if not given),
         *(["};", ""] if not given else []),
         f"int {name}(void *given)",
         "{",
         f"\tstruct {given or name} *each = given;",
-        *(f"\t{type}{each} = each->{each}{f' ^ {nothing}' * (each in hidden)};" for each, type in used.items()),
+        *(f"\t{type}{name} = each->{name}{f' ^ {nothing}' * (name in hidden)};" for name, type in used.items()),
         "\tu64 ended = 0;",
         "",
-        *made,
-        *(["\tgoto next;"] if left else []),
+        *statements,
+        *(["\tgoto next;"] if leaves else []),
         *(["unreadable:", "\tlose(LOST_UNREADABLE);"] if lost else []),
-        *(["done:", "\tended = LEFT;"] if left else []),
+        *(["done:", "\tended = LEFT;"] if leaves else []),
         "next:",
-        *(f"\teach->{each} = {each};" for each in changed),
+        *(f"\teach->{variable} = {variable};" for variable in changed),
         "\teach->ended = ended;",
         "\treturn ended != 0;",
         "}",
     ]
     function.callbacks.append("\n".join(text) + "\n")
-    return Callback(number, name, given or name, tuple(used), changed, left)
+    return Callback(number, name, given or name, tuple(used), changed, leaves)
 
 
-def given_to(function: CFunction, made: Callback, more: Mapping[str, str] = MappingProxyType({})) -> str:
+def given_to(function: CFunction, called: Callback, more: Mapping[str, str] = MappingProxyType({})) -> str:
     """The struct for a function that is called back, with the values that it begins with; its name."""
     given = function.name("each")
-    values = {**{name: name for name in made.used}, **more}
+    values = {**{name: name for name in called.used}, **more}
     initial = ", ".join(f".{name} = {value}" for name, value in values.items())
-    function.line(f"struct {made.given} {given} = {{{initial or '.ended = 0'}}};")
+    function.line(f"struct {called.given} {given} = {{{initial or '.ended = 0'}}};")
     return given
 
 
-def taken_from(function: CFunction, made: Callback, given: str) -> None:
+def taken_from(function: CFunction, called: Callback, given: str) -> None:
     """Takes what was assigned there; ends the clause where that was wanted."""
-    for name in made.changed:
+    for name in called.changed:
         function.line(f"{name} = {given}.{name};")
-    if made.leaves:
+    if called.leaves:
         function.leave(C(f"{given}.ended == LEFT", "bool"))

@@ -43,15 +43,15 @@ def fetch(function: CFunction, step: Fetch) -> None:
         case BuiltIn(name="comm"):
             buffer = function.home(name)
             clear(function, buffer, from_word=2)
-            function.line(f"current_comm({buffer.at(0)}, 16);")
+            function.line(f"current_comm({buffer.address(0)}, 16);")
             # Linux 6.1 leaves what lay behind the name in the kernel's sixteen bytes; 6.18 clears it.
-            function.line(f"end_text({buffer.at(0)}, 2);")
+            function.line(f"end_text({buffer.address(0)}, 2);")
             set_used(function, buffer, "16")
         case BuiltIn(name="pcomm" | "leader_comm" as whose):
             buffer = function.home(name)
             zero(function, buffer)
             function.shared.tasks = True
-            function.line(f"{whose}({buffer.at(0)});")
+            function.line(f"{whose}({buffer.address(0)});")
             set_used(function, buffer, "16")
         case BuiltIn(name=built_in) if built_in in _OF_CONTROL:
             function.numbers[name.id] = _OF_CONTROL[built_in]
@@ -72,18 +72,18 @@ def fetch(function: CFunction, step: Fetch) -> None:
             zero(function, buffer, from_word=0 if length is not None else size // 8)
             function.reads_memory = True
             if length is not None:
-                function.leave_unreadable(call("failed", call("read_part", buffer.at(0), size, address, length)))
+                function.leave_unreadable(call("failed", call("read_part", buffer.address(0), size, address, length)))
                 return
-            function.leave_unreadable(call(_reader(function, step), buffer.at(0), size, address))
+            function.leave_unreadable(call(_reader(function, step), buffer.address(0), size, address))
         case Text() | UserStack():
-            at = function.placement.homes.get(name.id)
-            if isinstance(at, Leaf):
-                _into_record(function, step, at)
+            home = function.placement.homes.get(name.id)
+            if isinstance(home, Leaf):
+                _into_record(function, step, home)
             elif isinstance(step.source, Text):
                 buffer = function.home(name)
                 place = _place(function, step)
                 clear(function, buffer)
-                set_used(function, buffer, f"{_text(function, step, buffer.at(0), *place)}")
+                set_used(function, buffer, f"{_text(function, step, buffer.address(0), *place)}")
                 function.read_texts.add(name.id)
             else:
                 _stack_into(function, step, function.home(name))
@@ -148,7 +148,8 @@ def _frames(function: CFunction, to: str, whose: str, type: StackType) -> C:
 def _native_frames(function: CFunction, to: str, whose: str, frames: int) -> C:
     if function.shared.unwinds:
         space, state = function.temporary("space", call("space_id")), function.temporary("state", C("0"))
-        walked = call("walk_stack", "ctx", f"(u64 *)({to})", frames, space, "control->wakeup", f"&{state}")
+        walker, registers = ("walk_stopped", ()) if function.context.stopped else ("walk_stack", ("ctx",))
+        walked = call(walker, *registers, f"(u64 *)({to})", frames, space, "control->wakeup", f"&{state}")
         length = function.temporary("length", walked, "s64")
         function.line(f"{whose} = (u32){space} | {state} << 32;")
         return length
@@ -164,14 +165,14 @@ def _stack_into(function: CFunction, step: Fetch, to: Buffer) -> None:
     assert isinstance(step.name.type, StackType)
     frames = to.behind(2)
     clear(function, frames)
-    length = _frames(function, frames.at(0), to.word(0), step.name.type)
+    length = _frames(function, frames.address(0), to.word(0), step.name.type)
     function.line(f"{to.word(1)} = {length};")
     set_used(function, frames, f"{length}")
 
 
 def _into_record(function: CFunction, step: Fetch, leaf: Leaf) -> None:
     sending = records.reach(function, leaf)
-    place = f"(char *){sending.to} + {sending.at}"
+    place = f"(char *){sending.to} + {sending.end}"
     if isinstance(step.source, Text):
         length = _text(function, step, place, *_place(function, step))
         function.line(f"{sending.to}[{leaf.word}] = {length};")

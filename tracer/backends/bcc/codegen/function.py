@@ -50,12 +50,12 @@ class Buffer:
     words: int
     used: dict[int, str] = field(default_factory=dict)
 
-    def at(self, word: int) -> str:
+    def address(self, word: int) -> str:
         """The address of a word."""
         return f"{self.base} + {self.first + word}" if self.first + word else self.base
 
     def word(self, index: int) -> str:
-        """One word: an lvalue."""
+        """The lvalue of a word."""
         return f"{self.base}[{self.first + index}]"
 
     def part(self, word: int, kind: Type) -> Buffer:
@@ -65,7 +65,7 @@ class Buffer:
     def behind(self, word: int, words: int | None = None) -> Buffer:
         """The part of a buffer that begins at a word: all of it, or so many words."""
         words = self.words - word if words is None else words
-        used = {at - word: lvalue for at, lvalue in self.used.items() if word <= at < word + words}
+        used = {index - word: lvalue for index, lvalue in self.used.items() if word <= index < word + words}
         return Buffer(self.base, self.first + word, words, used)
 
 
@@ -114,11 +114,11 @@ def long_words(kind: Type, start: int = 0) -> tuple[int, ...]:
         case StackType(words=words):
             return (start + 2,) if 8 * words > SHORT_TEXT else ()
         case TupleType(items=items):
-            found: tuple[int, ...] = ()
+            inside: tuple[int, ...] = ()
             for item in items:
-                found += long_words(item, start)
+                inside += long_words(item, start)
                 start += size_of(item) // 8
-            return found
+            return inside
         case _:
             return ()
 
@@ -150,7 +150,7 @@ class Sending:
     """A record that is being written: its place, its bytes so far (in C), and how many of its leaves are written."""
 
     to: str
-    at: str
+    end: str
     done: int = 0
 
 
@@ -162,12 +162,17 @@ class Context(Protocol):
     result: int
     """The value that the function returns to the kernel."""
 
+    stopped: bool
+    """Whether the program that was hit is stopped in the kernel, or anywhere; else `ctx` has its registers."""
+
     def argument(self, function: CFunction, index: int, name: Name) -> C:
         """The C that reads `argN`."""
 
 
 class CFunction:
-    """One C function. `many`: it serves variants which differ in the texts of `probe` and `func` (`site_text`)."""
+    """A C function that is being written. `many`: it serves variants which differ in the texts of `probe` and `func`
+    (`site_text`).
+    """
 
     def __init__(self, shared: Shared, steps: Steps, variant: Variant, many: bool, context: Context) -> None:
         self.shared = shared
@@ -198,7 +203,7 @@ class CFunction:
         self.reads_memory = False
         self.numbers: dict[int, C] = {}
         self.buffers: dict[int, Buffer] = {}
-        self.made: dict[Value, Buffer] = {}
+        self.in_buffers: dict[Value, Buffer] = {}
         self.slots: dict[int, C | Buffer] = {}
         self.records: dict[int, Sending] = {}
         self.read_texts: set[int] = set()
@@ -303,7 +308,7 @@ class CFunction:
         forms = self.shared.scratch.forms
         forms[form] = max(forms.get(form, 0), index + 1)
         member = f"scratch->{_member(words, longs, index)}"
-        return Buffer(member, 0, words, {word: f"{member}_used[{at}]" for at, word in enumerate(longs)})
+        return Buffer(member, 0, words, {word: f"{member}_used[{number}]" for number, word in enumerate(longs)})
 
     def buffer_for(self, kind: Type, stem: str = "b") -> Buffer:
         """A new buffer for a value of this type."""
@@ -318,9 +323,9 @@ class CFunction:
     def home(self, name: Name) -> Buffer:
         """The buffer in which a wide value is to be made: that of a later step, or in one of its own."""
         if name.id not in self.buffers:
-            at = self.placement.homes.get(name.id)
-            if isinstance(at, Part):
-                self.buffers[name.id] = self.whole(at.step, at.of).part(at.word, at.kind)
+            home = self.placement.homes.get(name.id)
+            if isinstance(home, Part):
+                self.buffers[name.id] = self.whole(home.step, home.of).part(home.word, home.kind)
             else:
                 self.buffers[name.id] = self.buffer_for(name.type)
         return self.buffers[name.id]
@@ -330,16 +335,16 @@ class CFunction:
         name = defined(step)
         if of == "value" and name is not None:
             return self.home(name)
-        known = self._wholes.get((id(step), of))
-        if known is None:
+        whole = self._wholes.get((id(step), of))
+        if whole is None:
             assert isinstance(step, KeyStep)
             table = self.shared.tables[step.map]
             if of == "key":
                 assert table.key is not None
                 places = zip(table.key.parts, table.key.offsets, strict=True)
                 longs = tuple(word for kind, offset in places for word in long_words(kind, offset // 8))
-                known = self.buffer(table.key.size // 8, longs, "key")
+                whole = self.buffer(table.key.size // 8, longs, "key")
             else:
-                known = self.buffer_for(table.decl.value)
-            self._wholes[id(step), of] = known
-        return known
+                whole = self.buffer_for(table.decl.value)
+            self._wholes[id(step), of] = whole
+        return whole

@@ -98,8 +98,8 @@ def generate(
     """
     groups = {probe.clause.id: _alike(probe) for probe in plan.probes}
     texts = [variant for alike in groups.values() for group in alike if len(group) > 1 for variant in group]
-    known = tables(plan, None if before is None else before.tables)
-    shared = Shared(plan.program, known, marks(plan), site_texts(texts, known.values()))
+    maps = tables(plan, None if before is None else before.tables)
+    shared = Shared(plan.program, maps, marks(plan), site_texts(texts, maps.values()))
     every = [step for probe in plan.probes for step in walk(plan.steps[probe.clause.id].body)]
     shared.repeats = repeats
     wanted = any(isinstance(step, Fetch) and isinstance(step.source, UserStack) for step in every)
@@ -118,20 +118,20 @@ def generate(
     adding = Counter(step.map for step in every if isinstance(step, Update | MapAdd))
     for probe in plan.probes:
         steps, alike = plan.steps[probe.clause.id], groups[probe.clause.id]
-        made = [_body(shared, steps, variants, context_of(variants[0])) for variants in alike]
-        if not made:  # what it prints has its place among the records all the same
+        bodies_of = [_body(shared, steps, variants, context_of(variants[0])) for variants in alike]
+        if not bodies_of:  # what it prints has its place among the records all the same
             _body(shared, steps, [_anywhere(steps)], REGISTERS)
         # Returns are counted for `nested_returns` too; those who are not followed have no hits in the map.
         returns = any(site.is_return_probe for variants in alike for site in variants[0].places[:1])
         alone = len(probe.clause.names) == 1 and not returns and not plan.shared
-        table = _counting(steps, known, adding, made) if alone and made else None
+        table = _counting(steps, maps, adding, bodies_of) if alone and bodies_of else None
         if before is not None and numbers[probe.clause.id] not in before.counted:
             table = None
         if table is not None:
             counted[numbers[probe.clause.id]] = table
         first = numbers[probe.clause.id]
         notes = any(point in noted for point in range(first, first + len(probe.clause.names)))
-        for function, variants in zip(made, alike, strict=True):
+        for function, variants in zip(bodies_of, alike, strict=True):
             name = f"probe_{variants[0].id}"
             bodies.append(_text(function, probe.clause.id, variants, name, table is not None, notes))
             functions.update((variant.id, name) for variant in variants)
@@ -274,12 +274,12 @@ def _alike(probe: ProbePlan) -> list[list[Variant]]:
     wildcard with `probe` in its body would need hundreds.
     """
     groups: dict[object, list[Variant]] = {}
-    known: dict[int, list[Variant]] = {}
+    by_args: dict[int, list[Variant]] = {}
     for variant in probe.variants:
-        group = known.get(id(variant.args))
+        group = by_args.get(id(variant.args))
         if group is None:
             layout = tuple((index, spec.size, spec.signed, spec.operand) for index, spec in variant.args.items())
-            group = known[id(variant.args)] = groups.setdefault(layout, [])
+            group = by_args[id(variant.args)] = groups.setdefault(layout, [])
         group.append(variant)
     return list(groups.values())
 

@@ -36,7 +36,7 @@ def number(function: CFunction, value: Value) -> C:
 
 
 def _as_the_table_says(function: CFunction, value: Op) -> C:
-    """All of 64 bits: what leaves its type is wrapped before anybody looks at it."""
+    """Computes in 64 bits: what leaves its type is wrapped before anybody looks at it."""
     op, word = value.op, word_type(value.type)
     if op.c:
         given = [part for arg in value.args for part in _given(function, arg)]
@@ -54,7 +54,7 @@ def _given(function: CFunction, value: Value) -> tuple[C | str | int, ...]:
     if scalar(value.type):
         return (number(function, value),)
     held = in_memory(function, value)
-    return held.at(0), held.words
+    return held.address(0), held.words
 
 
 def _select(function: CFunction, value: Op) -> C:
@@ -77,8 +77,8 @@ def constant(function: CFunction, value: Value) -> bytes | None:
 def in_memory(function: CFunction, value: Value) -> Buffer:
     """The buffer in which an operand stands."""
     value = bare(value)
-    if value in function.made:
-        return function.made[value]
+    if value in function.in_buffers:
+        return function.in_buffers[value]
     match value:
         case Name(id=id):
             return function.buffers[id]
@@ -98,8 +98,8 @@ def operands(function: CFunction, value: Op) -> list[Value]:
     """The operands that must stand in memory; a literal is compared with as it is."""
     wide = [arg for arg in value.args if not scalar(arg.type)]
     if value.op in (operations.SAME, operations.STARTS):
-        known = [at for at, arg in enumerate(wide) if constant(function, arg) is not None]
-        return [arg for at, arg in enumerate(wide) if at not in known[:1]]
+        constants = [index for index, arg in enumerate(wide) if constant(function, arg) is not None]
+        return [arg for index, arg in enumerate(wide) if index not in constants[:1]]
     return wide[:1] if value.op is operations.GLOB else wide
 
 
@@ -108,14 +108,14 @@ def _item(function: CFunction, value: Op) -> C:
 
 
 def part(held: Buffer, offset: int, size: int) -> C:
-    """Up to eight bytes of a block, from a byte on."""
+    """The number in up to eight bytes of a block, from a byte on."""
     word, shift = divmod(offset, 8)
-    found = C(held.word(word))
+    bits = C(held.word(word))
     if shift:
-        found = binary(">>", found, C(str(8 * shift)), "u64")
+        bits = binary(">>", bits, C(str(8 * shift)), "u64")
     if shift + size > 8 and word + 1 < held.words:
-        found = binary("|", found, binary("<<", C(held.word(word + 1)), C(str(64 - 8 * shift)), "u64"), "u64")
-    return found
+        bits = binary("|", bits, binary("<<", C(held.word(word + 1)), C(str(64 - 8 * shift)), "u64"), "u64")
+    return bits
 
 
 def _part(function: CFunction, value: Op) -> C:
@@ -123,26 +123,26 @@ def _part(function: CFunction, value: Op) -> C:
     match value.args[1]:
         case Const(value=int(offset)):
             inside = offset + size <= memory_size(value.args[0].type)
-            found = part(held, offset, size) if inside else C("0")
+            bits = part(held, offset, size) if inside else C("0")
         case offset:
             most = memory_size(value.args[0].type) - size
-            found = call("part_at", held.at(0), most, size, number(function, offset))
+            bits = call("part_at", held.address(0), most, size, number(function, offset))
     if isinstance(value.type, BoolType):
-        return binary("!=", binary("&", found, C("255"), "u64"), C("0"), "bool")
-    return cast(c_type(value.type), found)
+        return binary("!=", binary("&", bits, C("255"), "u64"), C("0"), "bool")
+    return cast(c_type(value.type), bits)
 
 
 def _memcmp(function: CFunction, value: Op) -> C:
     left, right = (in_memory(function, side) for side in value.args[:2])
     count = value.args[2]
     # Zeros stand behind the bytes of both.
-    known = count.value if isinstance(count, Const) else 8 * max(left.words, right.words)
-    assert isinstance(known, int)
-    common = min(known, 8 * min(left.words, right.words))
-    rest = min(known, 8 * max(left.words, right.words)) - common
+    compared = count.value if isinstance(count, Const) else 8 * max(left.words, right.words)
+    assert isinstance(compared, int)
+    common = min(compared, 8 * min(left.words, right.words))
+    rest = min(compared, 8 * max(left.words, right.words)) - common
     longer, sign = (left, 1) if left.words > right.words else (right, -1)
-    arguments = left.at(0), right.at(0), common, longer.at(common // 8 if rest else 0), rest, sign
-    most = known if isinstance(count, Const) else number(function, count)
+    arguments = left.address(0), right.address(0), common, longer.address(common // 8 if rest else 0), rest, sign
+    most = compared if isinstance(count, Const) else number(function, count)
     return call("compare_bytes", *arguments, most, type="s64")
 
 
@@ -157,7 +157,7 @@ def _same(function: CFunction, value: Op) -> C:
         return _same_bytes(held[0], text + b"\0")
     one, other = held
     compare = "same_text" if isinstance(value.args[0].type, StringType) else "same_words"
-    return call(compare, one.at(0), other.at(0), min(one.words, other.words), type="bool")
+    return call(compare, one.address(0), other.address(0), min(one.words, other.words), type="bool")
 
 
 def _starts(function: CFunction, value: Op) -> C:
@@ -169,7 +169,7 @@ def _starts(function: CFunction, value: Op) -> C:
         return _same_bytes(held[0], (text + b"\0")[: max(size.value, 0)])
     # Both texts end inside their buffers, so that the shorter buffer decides.
     count = min(max(size.value, 0), *(8 * side.words for side in held))
-    return call("same_start", held[0].at(0), held[1].at(0), count // 8, count % 8, type="bool")
+    return call("same_start", held[0].address(0), held[1].address(0), count // 8, count % 8, type="bool")
 
 
 def _same_bytes(held: Buffer, text: bytes) -> C:
@@ -177,22 +177,22 @@ def _same_bytes(held: Buffer, text: bytes) -> C:
     if len(text) > 8 * held.words:
         return C("0", "bool")
     tests = C("1", "bool")
-    for at in range(0, len(text), 8):
-        part = text[at : at + 8]
+    for offset in range(0, len(text), 8):
+        part = text[offset : offset + 8]
         mask, wanted = C(f"{(1 << 8 * len(part)) - 1:#x}ULL"), C(plain(int.from_bytes(part, "little")))
-        read = C(held.word(at // 8))
+        read = C(held.word(offset // 8))
         test = binary("==", read if len(part) == 8 else binary("&", read, mask, "u64"), wanted, "bool")
-        tests = binary("&&", tests, test, "bool") if at else test
+        tests = binary("&&", tests, test, "bool") if offset else test
     return tests
 
 
 def _find(function: CFunction, value: Op) -> C:
     text, sought = (in_memory(function, side) for side in value.args)
-    known = constant(function, value.args[1])
-    length = len(known) if known is not None else call("text_length", sought.at(0), sought.words)
+    text_sought = constant(function, value.args[1])
+    length = len(text_sought) if text_sought is not None else call("text_length", sought.address(0), sought.words)
     # Every text ends inside its buffer: one that fills more words than there are differs in one of these.
     words = min(text.words, sought.words)
-    return call("find", text.at(0), text.words, sought.at(0), words, length, type="s64")
+    return call("find", text.address(0), text.words, sought.address(0), words, length, type="s64")
 
 
 def _glob(function: CFunction, value: Op) -> C:
@@ -204,11 +204,11 @@ def _glob(function: CFunction, value: Op) -> C:
     glob, held = parse_glob(pattern.value), in_memory(function, text)
     bits: dict[tuple[int, int], int] = {}
     for place, ranges in enumerate(glob.places):
-        for each in ranges:
-            bits[each] = bits.get(each, 0) | 2 << place
+        for bounds in ranges:
+            bits[bounds] = bits.get(bounds, 0) | 2 << place
     moves = " | ".join(f"BETWEEN({low}, {high}, {places:#x}ULL)" for (low, high), places in sorted(bits.items()))
     stays = sum(1 << place for place in glob.stars)
-    return call("GLOB", held.at(0), held.words, moves or 0, f"{stays:#x}ULL", len(glob.places), type="bool")
+    return call("GLOB", held.address(0), held.words, moves or 0, f"{stays:#x}ULL", len(glob.places), type="bool")
 
 
 SPELLED: dict[Operation, Callable[[CFunction, Op], C]] = {

@@ -1,4 +1,4 @@
-"""Where the wide values of a clause live: strings, tuples, stacks, symbols.
+"""Places for the wide values of a clause: strings, tuples, stacks, symbols.
 
 A value that becomes a part of a later step's key or value in the same block is made right in that step's buffer, and a
 string or a stack that nothing but one record needs is read right into the record; everything else has a buffer of its
@@ -73,7 +73,7 @@ def bare(value: Value) -> Value:
 
 
 def item(value: Value, index: int) -> Value:
-    """One of the values of a tuple."""
+    """The value of a tuple's item."""
     value, kind = bare(value), value.type
     assert isinstance(kind, TupleType)
     match value:
@@ -98,12 +98,12 @@ def record_values(step: RecordStep) -> tuple[Value, ...]:
 
 def leaves(step: RecordStep) -> list[Leaf]:
     """The values of a record, tuples spread out."""
-    found: list[Leaf] = []
+    result: list[Leaf] = []
     word = 1
     for value in _spread(record_values(step)):
-        found.append(Leaf(step, len(found), value, word))
+        result.append(Leaf(step, len(result), value, word))
         word += words_of(value.type)
-    return found
+    return result
 
 
 def _spread(values: Iterable[Value]) -> Iterator[Value]:
@@ -144,49 +144,49 @@ class _Placer:
 
     def block(self, block: Block, given: Iterable[tuple[Name, Part]] = ()) -> None:
         """`given` is what a branch gives as its value."""
-        made: dict[int, int] = {}
+        read: dict[int, int] = {}
         first = lead(block)
         for index, step in enumerate(block):
-            self._settle(made, _parts_of(step, self.tables))
+            self._settle(read, _parts_of(step, self.tables))
             if isinstance(step, RecordStep):
-                self._record(block, index, step, made)
+                self._record(block, index, step, read)
             elif isinstance(step, model.GetSlot) and not scalar(step.name.type) and _is_kept(step, block[index + 1 :]):
                 self.aliases[step.name.id] = step.slot
             name = defined(step)
             # Before the end of the predicate no short value takes a scratch slot, which the hit may not need.
             late = index >= first or (name is not None and size_of(name.type) > SHORT_TEXT)
             if late and name is not None and not scalar(name.type) and not isinstance(step, model.GetSlot):
-                made[name.id] = index
+                read[name.id] = index
             results: tuple[Iterable[tuple[Name, Part]], ...] = ((), ())
             if isinstance(step, model.If) and step.result is not None and step.results is not None:
                 whole = Part(step, "value", 0, step.result.type)
                 results = tuple(_names(value, whole) for value in step.results)
             for below, result in zip(blocks(step), results, strict=False):
                 self.block(below, result)
-        self._settle(made, given)
+        self._settle(read, given)
 
-    def _settle(self, made: Mapping[int, int], candidates: Iterable[tuple[Name, Part]]) -> None:
+    def _settle(self, read: Mapping[int, int], candidates: Iterable[tuple[Name, Part]]) -> None:
         for name, part in candidates:
             # One that others read too must look to them as in a buffer of its own.
-            if name.id in made and (self.uses[name.id] == 1 or name.type == part.kind):
+            if name.id in read and (self.uses[name.id] == 1 or name.type == part.kind):
                 self.homes.setdefault(name.id, part)
 
-    def _record(self, block: Block, index: int, step: RecordStep, made: Mapping[int, int]) -> None:
+    def _record(self, block: Block, index: int, step: RecordStep, read: Mapping[int, int]) -> None:
         """The leaves that can be read into a record in their turn: no other record is made meanwhile, and whatever
         stands before them in this one is there by then.
         """
-        names = {name.id: at for at, each in enumerate(block[:index]) if (name := defined(each)) is not None}
-        ready = max((at + 1 for at in range(index) if any(map(_sends_bytes, walk((block[at],))))), default=0)
+        names = {name.id: place for place, other in enumerate(block[:index]) if (name := defined(other)) is not None}
+        ready = max((place + 1 for place in range(index) if any(map(_sends_bytes, walk((block[place],))))), default=0)
         for leaf in leaves(step):
             if not bytes_behind(leaf.value.type):
                 continue
             value = leaf.value
-            at = max((names.get(part.id, 0) for part in parts(value) if isinstance(part, Name)), default=0)
-            if isinstance(value, Name) and self.uses[value.id] == 1 and made.get(value.id, -1) >= ready:
-                source = block[at]
+            place = max((names.get(part.id, 0) for part in parts(value) if isinstance(part, Name)), default=0)
+            if isinstance(value, Name) and self.uses[value.id] == 1 and read.get(value.id, -1) >= ready:
+                source = block[place]
                 if isinstance(source, model.Fetch) and isinstance(source.source, values.Text | values.UserStack):
                     self.homes[value.id] = leaf
-            ready = max(ready, at)
+            ready = max(ready, place)
 
 
 def _parts_of(step: Step, tables: Mapping[str, Table]) -> Iterator[tuple[Name, Part]]:
@@ -218,11 +218,11 @@ def _sends_bytes(step: Step) -> bool:
 def _is_kept(step: model.GetSlot, later: Block) -> bool:
     """Whether a variable is not assigned until the last use of what has been read from it."""
     assigned = False
-    for each in later:
-        inside = list(walk((each,)))
+    for following in later:
+        inside = list(walk((following,)))
         needed = any(step.name in parts(value) for one in inside for value in used(one))
         assigns = any(isinstance(one, model.SetSlot) and one.slot == step.slot for one in inside)
-        if needed and (assigned or (assigns and not isinstance(each, model.SetSlot))):
+        if needed and (assigned or (assigns and not isinstance(following, model.SetSlot))):
             return False
         assigned = assigned or assigns
     return True

@@ -36,8 +36,8 @@ def run(function: CFunction, block: Block) -> None:
 
 def declare_slots(function: CFunction, block: Block) -> None:
     """The scratch variables of some steps, 0 or empty at each hit; those that are there already are left alone."""
-    found = {step.slot for step in walk(block) if isinstance(step, (model.GetSlot, model.SetSlot))}
-    for slot in sorted(found - set(function.slots)):
+    used = {step.slot for step in walk(block) if isinstance(step, (model.GetSlot, model.SetSlot))}
+    for slot in sorted(used - set(function.slots)):
         kind = function.kinds[slot]
         if scalar(kind):
             function.declare_changing(f"v{slot}", c_type(kind))
@@ -124,10 +124,6 @@ def _exit(function: CFunction, step: model.Exit) -> None:
     function.leave()
 
 
-def _unless(function: CFunction, condition: Value) -> str:
-    return f"if ({unary('!', computed(function, condition), 'bool')})"
-
-
 def _require(function: CFunction, step: model.Require) -> None:
     function.leave(unary("!", computed(function, step.condition), "bool"))
 
@@ -174,7 +170,7 @@ def _while(function: CFunction, step: model.While) -> None:
     function.line("#pragma clang loop unroll(disable)")
     with function.loop(f"for (u32 {rounds} = 0;; {rounds}++)"):
         run(function, step.head)
-        function.line(_unless(function, step.condition))
+        function.line(f"if ({unary('!', computed(function, step.condition), 'bool')})")
         function.line("\tbreak;")
         _verifiable(function, rounds)
         run(function, step.body)
@@ -186,20 +182,20 @@ def _range(function: CFunction, step: model.Range) -> None:
         stop = function.temporary("stop", computed(function, step.stop), c_type(step.stop.type))
 
         def head(rounds: str) -> None:
-            at = function.declare(step.name.id, step.name.type, f"{start} + {rounds}")
-            _end_unless(function, binary("<", at, stop, "bool"))
+            counter = function.declare(step.name.id, step.name.type, f"{start} + {rounds}")
+            _end_unless(function, binary("<", counter, stop, "bool"))
 
         _repeated(function, head, step.body)
         return
-    at = function.declare(step.name.id, step.name.type, computed(function, step.start))
+    counter = function.declare(step.name.id, step.name.type, computed(function, step.start))
     stop = function.once("stop", computed(function, step.stop), c_type(step.stop.type))
     function.line("#pragma clang loop unroll(disable)")
     if not (step.body and isinstance(step.body[0], model.Round)):
-        with function.loop(f"for (; {at} < {stop}; {at}++)"):
+        with function.loop(f"for (; {counter} < {stop}; {counter}++)"):
             run(function, step.body)
         return
     rounds = function.name("round")
-    with function.loop(f"for (u32 {rounds} = 0; {at} < {stop}; {rounds}++, {at}++)"):
+    with function.loop(f"for (u32 {rounds} = 0; {counter} < {stop}; {rounds}++, {counter}++)"):
         _verifiable(function, rounds)
         run(function, step.body)
 
@@ -211,10 +207,10 @@ def _repeated(function: CFunction, head: Callable[[str], None], body: Block) -> 
         head("each->round")
         run(function, body)
 
-    made = callback(function, round, False)
-    given = given_to(function, made)
-    function.line(f"repeat({_MOST_ROUNDS}, EACH({made.name}, {made.number}), &{given}, 0);")
-    taken_from(function, made, given)
+    called = callback(function, round, False)
+    given = given_to(function, called)
+    function.line(f"repeat({_MOST_ROUNDS}, EACH({called.name}, {called.number}), &{given}, 0);")
+    taken_from(function, called, given)
 
 
 def _end_unless(function: CFunction, condition: C) -> None:
@@ -263,7 +259,7 @@ _STEPS: dict[type, Callable[[CFunction, Any], None]] = {
     model.If: _if,
     model.While: _while,
     model.Range: _range,
-    model.Each: lambda function, step: maps.each(function, step, lambda: run(function, step.body)),
+    model.Each: lambda function, step: maps.for_each(function, step, lambda: run(function, step.body)),
     model.Round: _round,
     model.Break: lambda function, _: function.end_round("break"),
     model.Continue: lambda function, _: function.end_round("continue"),

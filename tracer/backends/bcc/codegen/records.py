@@ -61,7 +61,7 @@ def time(function: CFunction, step: Time) -> None:
     """The moment of `time(fmt)`."""
     record = function.buffer(1, stem="record")
     function.line(f"{record.word(0)} = {number_of(function, Record('time', step.format))};")
-    function.line(f"emit({record.at(0)}, 8, control->wakeup);")
+    function.line(f"emit({record.address(0)}, 8, control->wakeup);")
 
 
 def send(function: CFunction, step: RecordStep) -> None:
@@ -82,7 +82,7 @@ def send(function: CFunction, step: RecordStep) -> None:
     for leaf in every:
         if not bytes_behind(leaf.value.type):
             _store(function, sending.to, leaf)
-    function.line(f"emit({sending.to}, {sending.at}, control->wakeup);")
+    function.line(f"emit({sending.to}, {sending.end}, control->wakeup);")
     del function.records[id(step)]
 
 
@@ -112,7 +112,7 @@ def _sending(function: CFunction, step: RecordStep) -> Sending:
 
 def advance(function: CFunction, sending: Sending, length: C, size: int) -> None:
     """Behind what has been written into a record."""
-    function.line(f"ADVANCE({sending.at}, {length}, {size});")
+    function.line(f"ADVANCE({sending.end}, {length}, {size});")
 
 
 def _store_before(function: CFunction, sending: Sending, every: list[Leaf], index: int) -> None:
@@ -126,17 +126,17 @@ def _store_before(function: CFunction, sending: Sending, every: list[Leaf], inde
 def _store_bytes(function: CFunction, sending: Sending, leaf: Leaf) -> None:
     kind = leaf.value.type
     source = pointer(function, leaf.value)
-    place = f"(char *){sending.to} + {sending.at}"
+    place = f"(char *){sending.to} + {sending.end}"
     if isinstance(kind, StackType):
         size = 8 * kind.words
         length = function.temporary("length", C(source.word(1)))
         function.line(f"{sending.to}[{leaf.word}] = {source.word(0)};")
         function.line(f"{sending.to}[{leaf.word + 1}] = {length};")
-        function.line(f"copy_kernel({place}, {size}, {source.at(2)});")
+        function.line(f"copy_kernel({place}, {size}, {source.address(2)});")
     else:
         assert isinstance(kind, StringType)
         size = kind.size
-        copied = f"copy_kernel_text({place}, {size}, {source.at(0)})"
+        copied = f"copy_kernel_text({place}, {size}, {source.address(0)})"
         if 0 in source.used and isinstance(leaf.value, Name) and leaf.value.id in function.read_texts:
             # What the verifier knows of a length doubles its work for each text, as long as the number is needed.
             function.line(f"{copied};")
@@ -157,7 +157,7 @@ def _store(function: CFunction, to: str, leaf: Leaf) -> None:
     else:
         held = pointer(function, value)
         if held.words > _COPIED_BY_WORDS:
-            function.line(f"copy_kernel({to} + {leaf.word}, {8 * held.words}, {held.at(0)});")
+            function.line(f"copy_kernel({to} + {leaf.word}, {8 * held.words}, {held.address(0)});")
             return
         parts = [C(held.word(index)) for index in range(words_of(value.type))]
     for index, part in enumerate(parts):

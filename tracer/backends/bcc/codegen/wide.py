@@ -24,7 +24,7 @@ def prepare(function: CFunction, value: Value) -> None:
         if scalar(arg.type):
             prepare(function, arg)
     for arg in operands(function, value):
-        function.made[bare(arg)] = pointer(function, arg)
+        function.in_buffers[bare(arg)] = pointer(function, arg)
 
 
 def computed(function: CFunction, value: Value) -> C:
@@ -67,10 +67,10 @@ def into(function: CFunction, value: Value, to: Buffer, kind: Type) -> None:
             with function.block("else"):
                 into(function, otherwise, to, kind)
         case _, TupleType(items=items) if value.type != kind or not isinstance(value, Name):
-            at = 0
-            for index, each in enumerate(items):
-                into(function, item(value, index), to.part(at, each), each)
-                at += size_of(each) // 8
+            word = 0
+            for index, part_type in enumerate(items):
+                into(function, item(value, index), to.part(word, part_type), part_type)
+                word += size_of(part_type) // 8
         case Op(op=op), _ if op in SPELLED:
             SPELLED[op](function, value, to)
         case Op(op=op), _ if op.c:
@@ -91,8 +91,8 @@ def symbol(function: CFunction, args: tuple[Value, ...]) -> tuple[C, C]:
     """
     process, address, _ = args
     function.shared.places = True
-    at = function.once("address", computed(function, address))
-    return call("place_of", computed(function, process), at), at
+    once = function.once("address", computed(function, address))
+    return call("place_of", computed(function, process), once), once
 
 
 def _part(function: CFunction, value: Op, to: Buffer) -> None:
@@ -103,21 +103,21 @@ def _part(function: CFunction, value: Op, to: Buffer) -> None:
     held, whole_size = pointer(function, whole), memory_size(whole.type)
     last = whole_size - length
     zero(function, to)
-    at = None if isinstance(offset, Const) else function.once("at", computed(function, offset))
-    if at is not None and last <= 0:
-        function.line(f"part_behind({to.at(0)}, {to.words}, {held.at(0)}, {whole_size}, {at});")
+    start = None if isinstance(offset, Const) else function.once("at", computed(function, offset))
+    if start is not None and last <= 0:
+        function.line(f"part_behind({to.address(0)}, {to.words}, {held.address(0)}, {whole_size}, {start});")
     for index in range(-(-length // 8)):
         size = min(8, length - 8 * index)
-        if at is not None and last <= 0:
+        if start is not None and last <= 0:
             break
-        if at is not None:
-            block = f"(char *)({held.at(0)}) + {8 * index}"
-            function.line(f"{to.word(index)} = part_at({block}, {last}, {size}, {at});")
+        if start is not None:
+            block = f"(char *)({held.address(0)}) + {8 * index}"
+            function.line(f"{to.word(index)} = part_at({block}, {last}, {size}, {start});")
         elif isinstance(offset, Const) and (size := min(size, whole_size - int(offset.value) - 8 * index)) > 0:
             word = part(held, int(offset.value) + 8 * index, size).within(ATOM)
             function.line(f"{to.word(index)} = {word} & {(1 << 8 * size) - 1:#x}ULL;")
     if text:
-        function.line(f"end_text({to.at(0)}, {to.words});")
+        function.line(f"end_text({to.address(0)}, {to.words});")
         set_used(function, to, f"{8 * to.words}")
 
 
@@ -129,8 +129,8 @@ def _buffer(function: CFunction, value: Op, to: Buffer) -> None:
     zero(function, to, from_word=1 + words)
     function.line(f"{to.word(0)} = {size};")
     if words:
-        function.line(f"copy_kernel({to.at(1)}, {8 * words}, {source.at(0)});")
-        function.line(f"end_bytes({to.at(1)}, {words}, {size});")
+        function.line(f"copy_kernel({to.address(1)}, {8 * words}, {source.address(0)});")
+        function.line(f"end_bytes({to.address(1)}, {words}, {size});")
 
 
 def _padded(function: CFunction, value: Op, to: Buffer) -> None:
@@ -141,13 +141,13 @@ def _padded(function: CFunction, value: Op, to: Buffer) -> None:
 
 def _pack(function: CFunction, value: Op, to: Buffer) -> None:
     zero(function, to)
-    at = 0
+    end = 0
     for arg in value.args:
         size = memory_size(arg.type)
         prepare(function, arg)
         bits = cast(f"u{8 * size}", number(function, arg)).within(ATOM)
-        function.line(f"{to.word(at // 8)} |= (u64){bits} << {8 * (at % 8)};")
-        at += size
+        function.line(f"{to.word(end // 8)} |= (u64){bits} << {8 * (end % 8)};")
+        end += size
 
 
 def _symbol(function: CFunction, value: Op, to: Buffer) -> None:
@@ -160,12 +160,12 @@ def _called(function: CFunction, value: Op, to: Buffer) -> None:
     given: list[object] = []
     for arg in value.args:
         if isinstance(arg.type, StringType):
-            given += pointer(function, arg).at(0), arg.type.size
+            given += pointer(function, arg).address(0), arg.type.size
         else:
             given.append(computed(function, arg))
     clear(function, to)
-    made = C(f"{value.op.c}((char *)({to.at(0)}), {', '.join(map(str, given))})")
-    set_used(function, to, function.temporary("length", made).text)
+    called = C(f"{value.op.c}((char *)({to.address(0)}), {', '.join(map(str, given))})")
+    set_used(function, to, function.temporary("length", called).text)
 
 
 def _literal(function: CFunction, text: bytes, to: Buffer, kind: StringType) -> None:
@@ -191,7 +191,7 @@ def _site_text(function: CFunction, name: str, to: Buffer) -> None:
 
 def _copy_text(function: CFunction, source: Buffer, to: Buffer) -> None:
     """Short ones by words, between long buffers as far as the source is used."""
-    if source.at(0) == to.at(0):
+    if source.address(0) == to.address(0):
         return
     words = min(source.words, to.words)
     short = 8 * words <= SHORT_TEXT
@@ -201,26 +201,26 @@ def _copy_text(function: CFunction, source: Buffer, to: Buffer) -> None:
             function.line(f"{to.word(index)} = {source.word(index)};")
         set_used(function, to, f"{8 * words}")
     else:
-        function.line(f"copy_lines({to.at(0)}, {8 * words}, {source.at(0)}, &{source.used[0]});")
+        function.line(f"copy_lines({to.address(0)}, {8 * words}, {source.address(0)}, &{source.used[0]});")
         set_used(function, to, f"in_use(&{source.used[0]})")
 
 
 def copy_words(function: CFunction, source: Buffer, to: Buffer) -> None:
     """Copies all words from buffer to buffer."""
-    if source.at(0) == to.at(0):
+    if source.address(0) == to.address(0):
         return
     if to.words <= 2:
         for index in range(to.words):
             function.line(f"{to.word(index)} = {source.word(index)};")
         return
-    function.line(f"copy_kernel({to.at(0)}, {8 * to.words}, {source.at(0)});")
+    function.line(f"copy_kernel({to.address(0)}, {8 * to.words}, {source.address(0)});")
     all_used(function, to, 8 * to.words)
 
 
 def clear(function: CFunction, to: Buffer, from_word: int = 0) -> None:
     """Makes a string, or the frames of a stack, empty: a short one from a word on, a long one as far as it was used."""
     if to.used:
-        function.line(f"clear_text((char *)({to.at(0)}), {8 * to.words}, &{to.used[0]});")
+        function.line(f"clear_text((char *)({to.address(0)}), {8 * to.words}, &{to.used[0]});")
     else:
         zero(function, to, from_word)
 
@@ -229,9 +229,9 @@ def zero(function: CFunction, to: Buffer, from_word: int = 0) -> None:
     """Zeros in every word from one on."""
     rest = 8 * (to.words - from_word)
     if rest > 128:
-        function.line(f"zero_words({to.at(from_word)}, {rest // 8});")
+        function.line(f"zero_words({to.address(from_word)}, {rest // 8});")
     elif rest > 0:
-        function.line(f"__builtin_memset({to.at(from_word)}, 0, {rest});")
+        function.line(f"__builtin_memset({to.address(from_word)}, 0, {rest});")
     all_used(function, to, 0)
 
 

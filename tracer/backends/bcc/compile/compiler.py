@@ -113,11 +113,11 @@ def _library() -> tuple[str, ...]:
     """A key of the loaded libbcc: a distribution may mend it, or the LLVM in it, under the same version."""
     path = library_path()
     try:
-        found = os.stat(path or "")
+        status = os.stat(path or "")
     except OSError:
         which = ""
     else:
-        which = f"{found.st_size} {found.st_mtime_ns}"
+        which = f"{status.st_size} {status.st_mtime_ns}"
     return path or "", which, os.environ.get("LD_LIBRARY_PATH", "")
 
 
@@ -145,15 +145,15 @@ def _run(source: bytes, binding: Binding) -> bytes:
         "-Wno-unused-label",
     ]
     try:
-        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as talk, tempfile.TemporaryFile() as made:
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as talk, tempfile.TemporaryFile() as output:
             given.write(with_headers(source.decode(), fixed).encode())
             given.seek(0)
-            command[_OUTPUT] = str(made.fileno())
-            status = _ended(command, given, talk, made.fileno())
+            command[_OUTPUT] = str(output.fileno())
+            status = _ended(command, given, talk, output.fileno())
             talk.seek(0)
             words = talk.read().decode("utf-8", "replace")
-            made.seek(0)
-            answer = made.read()
+            output.seek(0)
+            answer = output.read()
     except OSError as error:
         hint = MORE_DESCRIPTORS if error.errno == errno.EMFILE else _ROOM
         where = f" in {tempfile.tempdir}" if tempfile.tempdir else ""  # none where there is no directory to write in
@@ -211,16 +211,16 @@ def _wait(child: subprocess.Popen[bytes]) -> None:
     """Waits for the compiler's end, on a descriptor where there can be one: `Popen.wait` with a time limit looks every
     50 ms.
     """
-    left = _TIMEOUT_S
+    patience_s = _TIMEOUT_S
     with suppress(OSError):  # a container may forbid it
         descriptor = os.pidfd_open(child.pid)
         try:
-            readable((descriptor,), left)
-            left = 0
+            readable((descriptor,), patience_s)
+            patience_s = 0
         finally:
             os.close(descriptor)
     try:
-        child.wait(left)
+        child.wait(patience_s)
     except subprocess.TimeoutExpired:
         message = f"the compiler has not finished within {_TIMEOUT_S:g} seconds"
         raise TracerError(message, "shorten the program, or --backend ftrace") from None
@@ -228,19 +228,19 @@ def _wait(child: subprocess.Popen[bytes]) -> None:
 
 def _parse(answer: bytes) -> Bytecode:
     functions: Bytecode = {}
-    at = 0
+    position = 0
 
     def take() -> bytes:
-        nonlocal at
-        if at + 4 > len(answer):
+        nonlocal position
+        if position + 4 > len(answer):
             raise TracerError(*_CUT_SHORT)
-        (length,) = struct.unpack_from("=I", answer, at)
-        at += 4 + length
-        if at > len(answer):
+        (length,) = struct.unpack_from("=I", answer, position)
+        position += 4 + length
+        if position > len(answer):
             raise TracerError(*_CUT_SHORT)
-        return answer[at - length : at]
+        return answer[position - length : position]
 
-    while at < len(answer):
+    while position < len(answer):
         name = take().decode("ascii")
         functions[name] = take()
     return functions

@@ -41,29 +41,31 @@ def count(code: bytes) -> int:
 
 
 def disassemble(code: bytes, constants: Mapping[int, str] | None = None) -> list[str]:
-    """One line for each instruction, behind its place. `constants` names 64-bit ones (`MAP(0)` in prelude.h)."""
+    """The text of a program, a line for each instruction, behind its place. `constants` names 64-bit ones (`MAP(0)` in
+    prelude.h).
+    """
     names = constants or {}
     return [f"{instruction[0]:3d}: {_spelled(*instruction, names)}" for instruction in _instructions(code)]
 
 
 def _instructions(code: bytes) -> list[tuple[int, int, int, int, int, int]]:
     """Place, opcode, destination, source, offset, constant."""
-    found = []
-    at = 0
-    while at < len(code) // 8:
-        opcode, registers, offset, constant = struct.unpack_from("=BBhi", code, 8 * at)
-        place = at
+    instructions = []
+    slot = 0
+    while slot < len(code) // 8:
+        opcode, registers, offset, constant = struct.unpack_from("=BBhi", code, 8 * slot)
+        place = slot
         if opcode == _LD_IMM64:
-            high: int = struct.unpack_from("=I", code, 8 * at + 12)[0]
+            high: int = struct.unpack_from("=I", code, 8 * slot + 12)[0]
             constant = constant & 0xFFFF_FFFF | high << 32
-            at += 1
-        found.append((place, opcode, registers & 15, registers >> 4, offset, constant))
-        at += 1
-    return found
+            slot += 1
+        instructions.append((place, opcode, registers & 15, registers >> 4, offset, constant))
+        slot += 1
+    return instructions
 
 
 def _spelled(
-    at: int, opcode: int, to: int, source: int, offset: int, constant: int, names: Mapping[int, str]
+    slot: int, opcode: int, to: int, source: int, offset: int, constant: int, names: Mapping[int, str]
 ) -> str:
     kind, operation = _CLASSES[opcode & 7], opcode & 0xF0
     other = f"r{source}" if opcode & 8 else f"{constant:#x}" if abs(constant) > 0xFFFF else f"{constant}"
@@ -88,20 +90,20 @@ def _spelled(
                 return f"r{to} = {'be' if opcode & 8 else 'le'}{constant} r{to}"
             return f"{letter}{to} {_ALU[operation]} {other if not opcode & 8 else letter + str(source)}"
         case _:
-            return _jump(at, opcode, to, source, offset, constant)
+            return _jump(slot, opcode, to, source, offset, constant)
 
 
-def _jump(at: int, opcode: int, to: int, source: int, offset: int, constant: int) -> str:
+def _jump(slot: int, opcode: int, to: int, source: int, offset: int, constant: int) -> str:
     operation = opcode & 0xF0
     if operation == 0x80:
         return f"call {HELPERS.get(constant, '')}#{constant}"
     if operation == 0x90:
         return "exit"
     if operation == 0x00:
-        return f"goto {at + 1 + offset}"
+        return f"goto {slot + 1 + offset}"
     letter = "w" if opcode & 7 == 6 else "r"
     other = f"{letter}{source}" if opcode & 8 else f"{constant}"
-    return f"if {letter}{to} {_JUMPS[operation]} {other} goto {at + 1 + offset}"
+    return f"if {letter}{to} {_JUMPS[operation]} {other} goto {slot + 1 + offset}"
 
 
 def _atomic(opcode: int, place: str, source: int, operation: int) -> str:

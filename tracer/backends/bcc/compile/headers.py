@@ -50,4 +50,4 @@ def _wanted(text: str) -> set[str]:
 
 
 def _words(text: str) -> Iterator[str]:
-    return (found[0] for found in _WORD.finditer(text))
+    return (match[0] for match in _WORD.finditer(text))

@@ -18,7 +18,7 @@ _Edge = tuple[int, bool]
 
 
 def closed_by_jumps(code: bytes) -> bytes:
-    """The same program with a jump at the end of each loop. Every path through it must end in an exit."""
+    """The program with a jump at the end of each loop. Every path through it must end in an exit."""
     while (heads := _fallen_into(code)) != ():
         for head in sorted(heads, reverse=True):
             code = _with_jump_before(code, head)
@@ -27,51 +27,51 @@ def closed_by_jumps(code: bytes) -> bytes:
 
 def _fallen_into(code: bytes) -> tuple[int, ...]:
     """The instructions to which some way leads back by falling through, as the kernel's depth-first walk finds them."""
-    found: set[int] = set()
+    heads: set[int] = set()
     edges = _edges(code)
     under_way, done = {0}, set()
     stack = [(0, iter(edges[0]))]
     while stack:
-        at, ways = stack[-1]
+        slot, ways = stack[-1]
         for to, jumps in ways:
             if to in under_way:
                 if not jumps:
-                    found.add(to)
+                    heads.add(to)
             elif to not in done:
                 under_way.add(to)
                 stack.append((to, iter(edges[to])))
                 break
         else:
             stack.pop()
-            under_way.discard(at)
-            done.add(at)
-    return tuple(found)
+            under_way.discard(slot)
+            done.add(slot)
+    return tuple(heads)
 
 
 def _edges(code: bytes) -> list[list[_Edge]]:
     """The edges from each slot of eight bytes to the slots that may come next, that of falling through first."""
     edges: list[list[_Edge]] = []
-    for at in range(len(code) // 8):
-        opcode, _, offset, _ = struct.unpack_from("=BBhi", code, 8 * at)
+    for slot in range(len(code) // 8):
+        opcode, _, offset, _ = struct.unpack_from("=BBhi", code, 8 * slot)
         operation = opcode & 0xF0
         if opcode & 7 not in (_JUMP, _JUMP32) or operation == _CALL:
-            edges.append([(at + 1, False)])
+            edges.append([(slot + 1, False)])
         elif operation == _EXIT:
             edges.append([])
         elif operation == _JA:
-            edges.append([(at + 1 + offset, True)])
+            edges.append([(slot + 1 + offset, True)])
         else:
-            edges.append([(at + 1, True), (at + 1 + offset, True)])
+            edges.append([(slot + 1, True), (slot + 1 + offset, True)])
     return edges
 
 
 def _with_jump_before(code: bytes, head: int) -> bytes:
-    """One more instruction before `head`, which only what falls through meets: jumps to `head` still go there."""
+    """Puts an instruction before `head`, which only what falls through meets: jumps to `head` still go there."""
     moved = bytearray(code)
-    for at in range(len(code) // 8):
-        opcode, registers, offset, constant = struct.unpack_from("=BBhi", code, 8 * at)
+    for slot in range(len(code) // 8):
+        opcode, registers, offset, constant = struct.unpack_from("=BBhi", code, 8 * slot)
         if opcode & 7 in (_JUMP, _JUMP32) and opcode & 0xF0 not in (_CALL, _EXIT):
-            to = at + 1 + offset
-            offset += (to >= head) - (at >= head)
-            struct.pack_into("=BBhi", moved, 8 * at, opcode, registers, offset, constant)
+            to = slot + 1 + offset
+            offset += (to >= head) - (slot >= head)
+            struct.pack_into("=BBhi", moved, 8 * slot, opcode, registers, offset, constant)
     return bytes(moved[: 8 * head]) + _GO_ON + bytes(moved[8 * head :])

@@ -91,10 +91,10 @@ class Incoming:
         new = [batch for batch in batches if id(batch) not in self._looked_at]
         self._looked_at = {id(batch): batch for batch in batches}  # which keeps them, so that no other has their ids
         for batch in new:
-            for at in batch.offsets:
-                number = _number(batch.data, at)
+            for offset in batch.offsets:
+                number = _number(batch.data, offset)
                 if number in self._copies:
-                    self._readers[number](batch.data, at)
+                    self._readers[number](batch.data, offset)
 
     def drop(self) -> int:
         """Drops all events; returns how many of them would have printed something."""
@@ -105,7 +105,7 @@ class Incoming:
         while self._waiting:
             batch = self._waiting.popleft()
             self._bytes -= len(batch.data)
-            dropped += sum(shown[_number(batch.data, at)] for at in batch.offsets)
+            dropped += sum(shown[_number(batch.data, offset)] for offset in batch.offsets)
             self.take()
         return dropped
 
@@ -117,27 +117,27 @@ class Incoming:
         if record.kind in _BATCHED and (batch.uniform or self._are_alike(batch)):
             quick = self._rows[first] if batch.uniform else None
             if quick is not None:
-                found: Iterable[tuple[Value, ...]] = quick(data, batch.stride)
+                decoded: Iterable[tuple[Value, ...]] = quick(data, batch.stride)
             else:
-                found = map(values[first], repeat(data), batch.offsets)
+                decoded = map(values[first], repeat(data), batch.offsets)
             if record.kind == "printf":
-                yield PrintfBatch(record.index, found)
+                yield PrintfBatch(record.index, decoded)
             else:
-                yield ValueBatch(record.index, map(itemgetter(0), found))
+                yield ValueBatch(record.index, map(itemgetter(0), decoded))
             return
         formats: list[int] = []
         rows: list[tuple[Value, ...]] = []
-        for at in batch.offsets:
-            number = data[at] | data[at + 1] << 8
+        for offset in batch.offsets:
+            number = data[offset] | data[offset + 1] << 8
             format = printf[number]
             if format >= 0:
                 formats.append(format)
-                rows.append(values[number](data, at))
+                rows.append(values[number](data, offset))
                 continue
             if rows:
                 yield self._batch(formats, rows)
                 formats, rows = [], []
-            event = self._readers[number](data, at)
+            event = self._readers[number](data, offset)
             if event is not None:
                 yield event
         if rows:
@@ -156,8 +156,8 @@ class Incoming:
         return PrintfBatch(formats if self._only_format is None else self._only_format, rows)
 
 
-def _number(data: bytes, at: int) -> int:
-    return data[at] | data[at + 1] << 8
+def _number(data: bytes, offset: int) -> int:
+    return data[offset] | data[offset + 1] << 8
 
 
 def _count(event: Event) -> int:
@@ -181,35 +181,35 @@ def _reader(
     name = record.map
     if record.kind == "value":
         index, values = record.index, _decoder(record, stacks)
-        return lambda data, at: ValueEvent(index, values(data, at)[0])
+        return lambda data, offset: ValueEvent(index, values(data, offset)[0])
     if record.kind == "stack":
-        return lambda data, at: stacks.take(data, at) if stacks is not None else None
+        return lambda data, offset: stacks.take(data, offset) if stacks is not None else None
     if record.kind == "python":
-        return lambda data, at: stacks.take_function(data, at) if stacks is not None else None
+        return lambda data, offset: stacks.take_function(data, offset) if stacks is not None else None
     if record.kind == "sample":
         taken = _decoder(record, stacks)
 
-        def sample(data: bytes, at: int) -> None:
-            *key, when, value = taken(data, at)
+        def sample(data: bytes, offset: int) -> None:
+            *key, when, value = taken(data, offset)
             maps.sample(name, tuple(key), cast("int", when), cast("int", value))
 
         return sample
     if record.kind == "exit" and record.types:
         code = decoder(record.types)
-        return lambda data, at: ExitEvent(cast("int", code(data, at)[0]))
+        return lambda data, offset: ExitEvent(cast("int", code(data, offset)[0]))
     event = control_event(record)
     if name not in marked:
-        return lambda data, at: event
+        return lambda data, offset: event
     if record.kind == "map":
 
-        def look_back(data: bytes, at: int) -> Event:
-            maps.look_back(name, mark_in(data, at))
+        def look_back(data: bytes, offset: int) -> Event:
+            maps.look_back(name, mark_in(data, offset))
             return event
 
         return look_back
     cleared = record.kind == "clear"
 
-    def note(data: bytes, at: int) -> None:
-        maps.note_reset(name, mark_in(data, at), cleared)
+    def note(data: bytes, offset: int) -> None:
+        maps.note_reset(name, mark_in(data, offset), cleared)
 
     return note

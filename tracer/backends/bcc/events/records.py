@@ -76,9 +76,9 @@ Decode = Callable[[bytes, int], tuple[Value, ...]]
 """From a record's bytes and the offset where it begins to its values."""
 
 
-def mark_in(data: bytes, at: int) -> int:
+def mark_in(data: bytes, offset: int) -> int:
     """The mark in a record that has one (see `Record`)."""
-    return int(struct.unpack_from("=Q", data, at + 8)[0])
+    return int(struct.unpack_from("=Q", data, offset + 8)[0])
 
 
 def control_event(record: Record) -> Event:
@@ -158,8 +158,8 @@ class _Writer:
         return start, end
 
 
-def _frames(data: bytes, at: int, length: int) -> tuple[int, ...]:
-    return struct.unpack_from(f"={length // 8}Q", data, at)
+def _frames(data: bytes, offset: int, length: int) -> tuple[int, ...]:
+    return struct.unpack_from(f"={length // 8}Q", data, offset)
 
 
 def _letters(kind: Type) -> str:

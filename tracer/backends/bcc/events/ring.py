@@ -65,14 +65,14 @@ class Ring:
         self._producer = self._data[:8].cast("Q")
 
     def take(self) -> Iterator[Batch]:
-        """All complete records that are there now. Each batch's room is free again before it is handed out."""
+        """Yields all complete records that are there now. Each batch's room is free again before it is handed out."""
         chunk = _CHUNK
         end = self._producer[0]
         while (start := self._consumer[0]) < end:
             length = min(end - start, chunk)
-            at = mmap.PAGESIZE + (start & (self._size - 1))
-            heads = bytes(self._data[at : at + length])
-            data = bytes(self._data[at : at + length])
+            position = mmap.PAGESIZE + (start & (self._size - 1))
+            heads = bytes(self._data[position : position + length])
+            data = bytes(self._data[position : position + length])
             batch, taken, busy = _uniform(heads, data) or _walk(heads, data)
             if not taken:
                 if busy:

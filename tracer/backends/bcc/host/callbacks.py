@@ -42,17 +42,17 @@ def name_of(function: str, kind: Kind, number: int) -> str:
 
 def called_back(name: str, compiled: Mapping[str, bytes]) -> dict[int, bytes]:
     """The functions that the kernel calls back from a function, in the form that it calls, by their numbers."""
-    found: dict[int, bytes] = {}
+    functions: dict[int, bytes] = {}
     while True:
-        number = len(found)
+        number = len(functions)
         if (code := compiled.get(name_of(name, "each", number))) is not None:
-            found[number] = for_element(code)
+            functions[number] = for_element(code)
         elif (code := compiled.get(name_of(name, "round", number))) is not None:
-            found[number] = for_round(code)
+            functions[number] = for_round(code)
         elif (code := compiled.get(name_of(name, "quick", number))) is not None:
-            found[number] = for_round(_without_waiting(code))
+            functions[number] = for_round(_without_waiting(code))
         else:
-            return found
+            return functions
 
 
 def for_element(code: bytes) -> bytes:
@@ -67,10 +67,10 @@ def for_round(code: bytes) -> bytes:
 
 def uses(code: bytes, number: int) -> bool:
     """Whether a program has the function of that number called back."""
-    words = struct.iter_unpack("=BBhi", code)
+    tag, slots = struct.pack("=I", TAG), enumerate(struct.iter_unpack("=BBhi", code))
     return any(
-        opcode == _LD_IMM64 and low == _STEP * number and code[8 * at + 12 : 8 * at + 16] == struct.pack("=I", TAG)
-        for at, (opcode, _, _, low) in enumerate(words)
+        opcode == _LD_IMM64 and low == _STEP * number and code[8 * slot + 12 : 8 * slot + 16] == tag
+        for slot, (opcode, _, _, low) in slots
     )
 
 
@@ -83,17 +83,17 @@ def joined(code: bytes, others: Mapping[int, bytes]) -> tuple[bytes, tuple[int, 
     for number, other in others.items():
         places[number] = len(whole) // 8
         whole += other
-    at = 0
-    while at < len(whole):
-        opcode, registers = whole[at], whole[at + 1]
+    position = 0
+    while position < len(whole):
+        opcode, registers = whole[position], whole[position + 1]
         if opcode == _LD_IMM64:
-            low, high = (struct.unpack_from("=I", whole, at + place)[0] for place in (4, 12))
+            low, high = (struct.unpack_from("=I", whole, position + place)[0] for place in (4, 12))
             if high == TAG:
-                away = places[low // _STEP] - at // 8 - 1
-                struct.pack_into("=BBhi", whole, at, opcode, registers | _FUNCTION, 0, away)
-                struct.pack_into("=I", whole, at + 12, 0)
-            at += 8
-        at += 8
+                away = places[low // _STEP] - position // 8 - 1
+                struct.pack_into("=BBhi", whole, position, opcode, registers | _FUNCTION, 0, away)
+                struct.pack_into("=I", whole, position + 12, 0)
+            position += 8
+        position += 8
     return bytes(whole), (0, *places.values())
 
 
@@ -102,8 +102,8 @@ def _without_waiting(code: bytes) -> bytes:
     keep everybody else waiting: what is not in memory is not read.
     """
     quick = bytearray(code)
-    for at in range(0, len(code), 8):
-        opcode, registers, _, helper = struct.unpack_from("=BBhi", code, at)
+    for position in range(0, len(code), 8):
+        opcode, registers, _, helper = struct.unpack_from("=BBhi", code, position)
         if (opcode, registers, helper) == (_CALL, 0, _COPY_FROM_USER):
-            struct.pack_into("=i", quick, at + 4, _PROBE_READ_USER)
+            struct.pack_into("=i", quick, position + 4, _PROBE_READ_USER)
     return bytes(quick)

@@ -1,4 +1,6 @@
-"""What BPF allows on this host, for `check` and `tracer info`: by trying, in milliseconds, without loading libbcc."""
+"""Finds what BPF allows on this host, for `check` and `tracer info`, by trying: in milliseconds, without loading
+libbcc.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +23,7 @@ _TRIALS = {
     "walks": ("bpf map walks", "needs Linux 5.13; for over a map in a probe: --backend ftrace"),
     "repeats": ("bpf loops", "needs Linux 5.17; loops of much: --backend ftrace"),
     "mappings": ("bpf mappings", "needs Linux 5.17; names of what was loaded in turn at one address: --backend ftrace"),
+    "user_registers": ("bpf user registers", "needs Linux 5.15; ustack at events of the kernel: --backend ftrace"),
     "long_keys": ("bpf long keys", "needs Linux 5.11; beyond 512 bytes: --backend ftrace"),
     "late_allocation": ("bpf late allocation", "needs Linux 6.1; maps take it at once"),
 }
@@ -60,7 +63,7 @@ def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
             unusable = NO_RING
     facts["uprobe pmu"] = _yes(uprobe_type() is not None, "needs Linux 4.17")
     facts["ref_ctr"] = _yes(trials.counts_semaphores(), "needs Linux 4.20")
-    result = settled(states, _found(failed))
+    result = settled(states, _facts(failed))
     if not failed and (unable := follow.missing()) is not None:
         result[features.FOLLOW] = unable
     if not failed and (unable := pid_namespace.untold()) is not None:
@@ -72,14 +75,14 @@ def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
 
 def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
     """The states of all features where BPF works, but with only those tried that may be refused and are wanted."""
-    found: dict[str, bool | None] = dict.fromkeys((*_TRIALS, "uprobe_multi", "task_newtask", "ref_ctr", "btf"), True)
+    facts: dict[str, bool | None] = dict.fromkeys((*_TRIALS, "uprobe_multi", "task_newtask", "ref_ctr", "btf"), True)
     if features.SEMAPHORE in wanted:
-        found["ref_ctr"] = trials.counts_semaphores()
+        facts["ref_ctr"] = trials.counts_semaphores()
     if features.MAP_WALK in wanted:
-        found["walks"] = trials.has("walks")
+        facts["walks"] = trials.has("walks")
     if features.INTERPRETED in wanted:
-        found |= {"btf": pid_namespace.has_btf(), **{name: trials.has(name) for name in ("kernel_reads", "atomics")}}
-    result = settled(states, found)
+        facts |= {"btf": pid_namespace.has_btf(), **{name: trials.has(name) for name in ("kernel_reads", "atomics")}}
+    result = settled(states, facts)
     if features.FOLLOW in wanted:
         from tracer.backends.bcc.host import follow
 
@@ -91,7 +94,7 @@ def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
     return result
 
 
-def _found(failed: int) -> dict[str, bool | None]:
+def _facts(failed: int) -> dict[str, bool | None]:
     """The kernel's abilities by name; None where only root can try one."""
     from tracer.backends.bcc.host import follow
 
@@ -128,8 +131,8 @@ def _bpf_fact(failed: int) -> str:
     return "unknown" if os.geteuid() != 0 else f"no: {os.strerror(failed)}"
 
 
-def _yes(found: bool, otherwise: str) -> str:
-    return "yes" if found else f"no: {otherwise}"
+def _yes(holds: bool, otherwise: str) -> str:
+    return "yes" if holds else f"no: {otherwise}"
 
 
 def _multi_fact() -> str:

@@ -59,15 +59,15 @@ def reader() -> bytes:
     from tracer.kernel import btf
 
     try:
-        at = btf.own_offsets(_MEMBERS)
+        offsets = btf.own_offsets(_MEMBERS)
         mapping = "vm_area_struct"
         return (
             _BEGIN
-            + _read(8, at[mapping, "vm_start"], 0)
-            + _read(8, at[mapping, "vm_pgoff"], 8)
-            + _read(8, at[mapping, "vm_file"], 16)
-            + _follow(at["file", "f_inode"], 16)
-            + _follow(at["inode", "i_ino"], 16)
+            + _read(8, offsets[mapping, "vm_start"], 0)
+            + _read(8, offsets[mapping, "vm_pgoff"], 8)
+            + _read(8, offsets[mapping, "vm_file"], 16)
+            + _follow(offsets["file", "f_inode"], 16)
+            + _follow(offsets["inode", "i_ino"], 16)
             + _END
         )
     except (OSError, ValueError, KeyError):
@@ -85,16 +85,16 @@ def comes() -> bytes:
     from tracer.kernel import btf
 
     try:
-        at = btf.own_offsets(_ASKED)
-        served = at.get(("vm_userfaultfd_ctx", "ctx"))  # None where the kernel has no userfaultfd
-        owner = at["vm_area_struct", "vm_userfaultfd_ctx"] + served if served is not None else None
+        offsets = btf.own_offsets(_ASKED)
+        served = offsets.get(("vm_userfaultfd_ctx", "ctx"))  # None where the kernel has no userfaultfd
+        owner = offsets["vm_area_struct", "vm_userfaultfd_ctx"] + served if served is not None else None
         code = [
             *([(_LOAD, 0x20, owner, 0), (_DIFFERS, 0, _OUT, 0)] if owner is not None else []),
-            (_LOAD, 0x24, at["vm_area_struct", "vm_file"], 0), (_EQUALS, 4, _YES, 0),
-            (_LOAD, 0x44, at["file", "f_inode"], 0), (_EQUALS, 4, _OUT, 0),
-            (_LOAD_HALF, 0x40, at["inode", "i_mode"], 0), (_AND, 0, 0, _FORMAT), (_DIFFERS, 0, _OUT, _REGULAR),
-            (_LOAD, 0x44, at["inode", "i_sb"], 0), (_EQUALS, 4, _OUT, 0),
-            (_LOAD, 0x40, at["super_block", "s_magic"], 0),
+            (_LOAD, 0x24, offsets["vm_area_struct", "vm_file"], 0), (_EQUALS, 4, _YES, 0),
+            (_LOAD, 0x44, offsets["file", "f_inode"], 0), (_EQUALS, 4, _OUT, 0),
+            (_LOAD_HALF, 0x40, offsets["inode", "i_mode"], 0), (_AND, 0, 0, _FORMAT), (_DIFFERS, 0, _OUT, _REGULAR),
+            (_LOAD, 0x44, offsets["inode", "i_sb"], 0), (_EQUALS, 4, _OUT, 0),
+            (_LOAD, 0x40, offsets["super_block", "s_magic"], 0),
             *((_EQUALS_32, 0, _YES, magic) for magic in _LOCAL.values()),
             (_JUMP, 0, _OUT, 0),
         ]  # fmt: skip
@@ -119,7 +119,7 @@ def _read(base: int, offset: int, to: int) -> bytes:
     )
 
 
-def _follow(offset: int, at: int) -> bytes:
-    """The same from where the word at r6 + `at` points, to there."""
-    load = struct.pack("=BBhi", 0x79, 6 << 4 | 7, at, 0)  # r7 = *(u64 *)(r6 + at)
-    return load + _read(7, offset, at)
+def _follow(offset: int, word: int) -> bytes:
+    """The instructions that read so from where the word at r6 + `word` points, and put the result there."""
+    load = struct.pack("=BBhi", 0x79, 6 << 4 | 7, word, 0)  # r7 = *(u64 *)(r6 + at)
+    return load + _read(7, offset, word)

@@ -85,14 +85,14 @@ def _places() -> tuple[int, ...]:
     from tracer.kernel import btf
 
     try:
-        at = btf.own_offsets(_MEMBERS)
-        if (at["upid", "nr"], at["upid", "ns"]) != (0, 8):
+        offsets = btf.own_offsets(_MEMBERS)
+        if (offsets["upid", "nr"], offsets["upid", "ns"]) != (0, 8):
             return ()
-        inum = at["pid_namespace", "ns"] + at["ns_common", "inum"]
-        task = at["task_struct", "group_leader"], at["task_struct", "thread_pid"]
-        more = [at["task_struct", member] for member in ("real_parent", "tgid", "comm", "self_exec_id")]
+        inum = offsets["pid_namespace", "ns"] + offsets["ns_common", "inum"]
+        task = offsets["task_struct", "group_leader"], offsets["task_struct", "thread_pid"]
+        more = [offsets["task_struct", member] for member in ("real_parent", "tgid", "comm", "self_exec_id")]
         # Linux 6.4 has this one, or not, by its configuration.
-        memory = at["task_struct", "mm"], at.get(("mm_struct", "mm_lock_seq"), 0)
-        return *task, at["pid", "level"], at["pid", "numbers"], inum, *more, *memory
+        memory = offsets["task_struct", "mm"], offsets.get(("mm_struct", "mm_lock_seq"), 0)
+        return *task, offsets["pid", "level"], offsets["pid", "numbers"], inum, *more, *memory
     except (OSError, ValueError, KeyError):
         return ()

@@ -52,8 +52,8 @@ class Refused(TracerError):
 
 def function_in(words: str) -> str | None:
     """The function that LLVM's error names, if any."""
-    found = re.search(r"in function (probe_\d+)(?:_(?:each|round|quick)_\d+)?\b", words)
-    return found[1] if found else None
+    match = re.search(r"in function (probe_\d+)(?:_(?:each|round|quick)_\d+)?\b", words)
+    return match[1] if match else None
 
 
 def is_too_much(error: Refused) -> bool:
@@ -68,26 +68,26 @@ def under_the_clause(error: Refused, plan: Plan) -> TracerError:
     if clause is None:
         return error
     if error.message == NO_ATOMICS.reason:
-        return _at(clause, plan, f"this clause is not available with bcc: {error.message}", error.hint, None)
+        return _refusal_of(clause, plan, f"this clause is not available with bcc: {error.message}", error.hint, None)
     if error.message == TOO_MANY_MAPS.reason:
-        return _at(clause, plan, error.message, error.hint, error.detail)
+        return _refusal_of(clause, plan, error.message, error.hint, error.detail)
     if reason is None:
         return error
-    return _at(clause, plan, f"this clause is too much for bcc: {reason}", _REMEDY, error.detail)
+    return _refusal_of(clause, plan, f"this clause is too much for bcc: {reason}", _REMEDY, error.detail)
 
 
 def reads_back(code: bytes) -> bool:
     """Whether a program has an atomic instruction that does more than add (BPF instruction set, "Atomic")."""
-    at = 0
-    while at < len(code):
-        opcode, _, _, operation = struct.unpack_from("=BBhi", code, at)
+    position = 0
+    while position < len(code):
+        opcode, _, _, operation = struct.unpack_from("=BBhi", code, position)
         if opcode in (_STX_ATOMIC_32, _STX_ATOMIC_64) and operation != _PLAIN_ADD:
             return True
-        at += 16 if opcode == _LD_IMM64 else 8
+        position += 16 if opcode == _LD_IMM64 else 8
     return False
 
 
-def _at(clause: Clause, plan: Plan, message: str, hint: str | None, detail: str | None) -> ProgramError:
+def _refusal_of(clause: Clause, plan: Plan, message: str, hint: str | None, detail: str | None) -> ProgramError:
     start = clause.span.start
     name = clause.names[0] if clause.names else ""
     span = Span(start, start + len(name)) if plan.program.source.text.startswith(name, start) else clause.span

@@ -1,4 +1,4 @@
-"""What this kernel's BPF can do, found by trying: each question is one small program or map, thrown away again."""
+"""Trials of what this kernel's BPF can do: each question is one small program or map, thrown away again."""
 
 from __future__ import annotations
 
@@ -67,6 +67,11 @@ _FIND_HEAD = bytes.fromhex(
 )
 _FIND_TAIL = bytes.fromhex(
     "bfa4000000000000" "07040000f8ffffff" "b705000000000000" "85000000b4000000" "b700000000000000" "9500000000000000"
+)
+
+# The registers of what the current task runs: call 158; r1 = r0; call 175; r0 = *(u64 *)(r0 + 0); r0 = 0; exit.
+_REGISTERS = bytes.fromhex(
+    "850000009e000000" "bf01000000000000" "85000000af000000" "7900000000000000" "b700000000000000" "9500000000000000"
 )
 
 _NOBODY = 0xFFFF_FFFF
@@ -148,6 +153,7 @@ _TRIALS: dict[str, Callable[[], int]] = {
     "walks": _walk,
     "repeats": _repeat,
     "mappings": _find,
+    "user_registers": lambda: bpf.program_load(_REGISTERS, "tracer_try"),
 }
 """What to give the kernel, by the name in `disabled`, which says what each is."""
 
@@ -216,9 +222,9 @@ def _trial_place() -> tuple[bytes, int, Callable[[], object]] | None:
     except AttributeError:
         return None
     address = ctypes.cast(function, ctypes.c_void_p).value or 0
-    for each in mappings(os.getpid()):
-        if each.start <= address < each.end and each.path.startswith("/"):
-            return os.fsencode(each.path), address - each.start + each.offset, lambda: function(b"a")
+    for mapping in mappings(os.getpid()):
+        if mapping.start <= address < mapping.end and mapping.path.startswith("/"):
+            return os.fsencode(mapping.path), address - mapping.start + mapping.offset, lambda: function(b"a")
     return None
 
 

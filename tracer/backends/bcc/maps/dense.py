@@ -65,17 +65,17 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """All keys that a map can have."""
+    """The keys that a map can have, all of them."""
 
     parts: tuple[Numbers | Texts, ...]
 
     @property
     def count(self) -> int:
         """The number of keys."""
-        found = 1
+        product = 1
         for part in self.parts:
-            found *= part.count
-        return found
+            product *= part.count
+        return product
 
     @property
     def most(self) -> int:
@@ -87,8 +87,8 @@ class Grid:
         """The key at a place."""
         values: list[Known] = []
         for part in reversed(self.parts):
-            place, at = divmod(place, part.count)
-            values.append(part.value(at))
+            place, number = divmod(place, part.count)
+            values.append(part.value(number))
         return tuple(reversed(values))
 
 
@@ -100,15 +100,15 @@ def grids(plan: Plan) -> dict[str, Grid]:
         for step in walk(clause.steps.body):
             if isinstance(step, Update | MapAdd):
                 keys.setdefault(step.map, []).append((clause, step.key))
-    found: dict[str, Grid] = {}
+    of_maps: dict[str, Grid] = {}
     for name, uses in keys.items():
         decl = plan.program.maps[name]
         parts = [_part(kind, [(clause, key[index]) for clause, key in uses]) for index, kind in enumerate(decl.key)]
-        known = [part for part in parts if part is not None]
-        grid = Grid(tuple(known))
-        if len(known) == len(parts) and grid.count <= plan.program.most_keys(name):
-            found[name] = grid
-    return found
+        narrow = [part for part in parts if part is not None]
+        grid = Grid(tuple(narrow))
+        if len(narrow) == len(parts) and grid.count <= plan.program.most_keys(name):
+            of_maps[name] = grid
+    return of_maps
 
 
 _SOON_FULL = 128
@@ -167,16 +167,16 @@ class _Clause:
         self.steps = steps
         self._given = {name.id: step for step in walk(steps.body) if (name := defined(step)) is not None}
 
-    def known(self, value: Value) -> Value:
+    def narrowed(self, value: Value) -> Value:
         """The value with each name that stands for an argument, or for another value, as narrow as it is known."""
         if isinstance(value, Op):
-            return replace(value, args=tuple(map(self.known, value.args)))
+            return replace(value, args=tuple(map(self.narrowed, value.args)))
         if isinstance(value, SiteText) and isinstance(value.type, IntType) and self.probe.variants:
             return _any_of([Const(value.type, variant.told[value.name]) for variant in self.probe.variants])
         step = self._given.get(value.id) if isinstance(value, Name) else None
         match step:
             case Let(value=inner):
-                return self.known(inner)
+                return self.narrowed(inner)
             case Fetch(source=Argument(index=index)) if self.probe.variants:
                 return _any_of([_argument(value, variant.args[index]) for variant in self.probe.variants])
             case _:
@@ -187,13 +187,13 @@ _UNKNOWN = Name(BOOL, -1)
 
 
 def _any_of(values: Sequence[Value]) -> Value:
-    """One of these, it is not known which: nested as little as can be, since there may be thousands."""
-    each = list(dict.fromkeys(values))
-    while len(each) > 1:
-        pairs = zip_longest(each[::2], each[1::2])
+    """A value that is one of these, it is not known which: nested as little as can be, since there may be thousands."""
+    alternatives = list(dict.fromkeys(values))
+    while len(alternatives) > 1:
+        pairs = zip_longest(alternatives[::2], alternatives[1::2])
         select = operations.SELECT
-        each = [one if other is None else Op(one.type, select, (_UNKNOWN, one, other)) for one, other in pairs]
-    return each[0]
+        alternatives = [one if other is None else Op(one.type, select, (_UNKNOWN, one, other)) for one, other in pairs]
+    return alternatives[0]
 
 
 def _argument(name: Value, spec: ArgSpec) -> Value:
@@ -208,15 +208,15 @@ def _part(kind: Type, uses: Sequence[tuple[_Clause, Value]]) -> Numbers | Texts 
         texts: dict[bytes, None] = {}
         built_ins: set[str] = set()
         for clause, value in uses:
-            known = _texts(clause.known(value), kind, clause.probe, built_ins)
-            if known is None:
+            of_value = _texts(clause.narrowed(value), kind, clause.probe, built_ins)
+            if of_value is None:
                 return None
-            texts |= dict.fromkeys(known)
+            texts |= dict.fromkeys(of_value)
         return Texts(tuple(texts), frozenset(built_ins))
     if not isinstance(kind, IntType | BoolType):
         return None
-    found = [bounds(clause.known(value)) for clause, value in uses]
-    low, high = min(low for low, _ in found), max(high for _, high in found)
+    ranges = [bounds(clause.narrowed(value)) for clause, value in uses]
+    low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
     least, most = limits(kind)
     if low < least or high > most or high - low >= MOST_ELEMENTS:
         return None
@@ -233,7 +233,7 @@ def _texts(value: Value, kind: StringType, probe: ProbePlan, built_ins: set[str]
         case Op(op=operations.AS, args=(inner,)):
             return _texts(inner, kind, probe, built_ins)
         case Op(op=operations.SELECT, args=(_, then, otherwise)):
-            one, other = (_texts(each, kind, probe, built_ins) for each in (then, otherwise))
+            one, other = (_texts(branch, kind, probe, built_ins) for branch in (then, otherwise))
             return None if one is None or other is None else [*one, *other]
         case _:
             return None

@@ -1,4 +1,4 @@
-"""How values lie in memory that the kernel's programs and we share: map keys, map values and tuples.
+"""The layout of values in memory that the kernel's programs and we share: map keys, map values and tuples.
 
 Everything is a multiple of eight bytes, so that no struct has holes (a hole is garbage in a hash key) and strings can
 be compared by words:
@@ -101,29 +101,29 @@ def decoder(kind: Type) -> _Decoder:
     """A function from bytes and an offset to the value there."""
     match kind:
         case StringType(size=size):
-            return lambda data, at: data[at : at + size - 1].partition(b"\0")[0]
+            return lambda data, offset: data[offset : offset + size - 1].partition(b"\0")[0]
         case TupleType(items=items):
             parts: list[tuple[_Decoder, int]] = []
-            offset = 0
+            begin = 0
             for item in items:
-                parts.append((decoder(item), offset))
-                offset += size_of(item)
-            return lambda data, at: tuple(decode(data, at + start) for decode, start in parts)
+                parts.append((decoder(item), begin))
+                begin += size_of(item)
+            return lambda data, offset: tuple(decode(data, offset + start) for decode, start in parts)
         case StackType():
             return _decode_stack
         case SymbolType():
-            return lambda data, at: Symbol(*struct.unpack_from("=QQ", data, at))
+            return lambda data, offset: Symbol(*struct.unpack_from("=QQ", data, offset))
         case _ if is_block(kind):
             length = memory_size(kind)
-            return lambda data, at: data[at : at + length]
+            return lambda data, offset: data[offset : offset + length]
         case BoolType():
-            return lambda data, at: data[at] != 0
+            return lambda data, offset: data[offset] != 0
         case IntType(bits=bits, signed=signed):
             width = bits // 8
             sign = signed
-            return lambda data, at: int.from_bytes(data[at : at + width], sys.byteorder, signed=sign)
+            return lambda data, offset: int.from_bytes(data[offset : offset + width], sys.byteorder, signed=sign)
         case _:
-            return lambda data, at: int.from_bytes(data[at : at + 8], sys.byteorder)
+            return lambda data, offset: int.from_bytes(data[offset : offset + 8], sys.byteorder)
 
 
 def wrap(kind: Type, value: int) -> int:
@@ -135,9 +135,9 @@ def wrap(kind: Type, value: int) -> int:
     return value - (1 << bits) if signed and value >> (bits - 1) else value
 
 
-def _decode_stack(data: bytes, at: int) -> Stack:
-    pid, length = struct.unpack_from("=QQ", data, at)
-    return Stack(pid, struct.unpack_from(f"={length // 8}Q", data, at + 16))
+def _decode_stack(data: bytes, offset: int) -> Stack:
+    pid, length = struct.unpack_from("=QQ", data, offset)
+    return Stack(pid, struct.unpack_from(f"={length // 8}Q", data, offset + 16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +164,14 @@ class KeyLayout:
         long_text = [i for i, part in enumerate(parts) if isinstance(part, StringType) and part.size > SHORT_TEXT]
         last = long_text[-1] if long_text else None
         head = head or marked or not parts
-        at = 8 * (head + marked)
+        size = 8 * (head + marked)
         offsets = [0] * len(parts)
         for index in sorted(range(len(parts)), key=lambda index: index == last):
-            offsets[index] = at
-            at += size_of(parts[index])
-        texts = () if last is None else tuple(size for size in _TEXTS if offsets[last] + size < at)
-        sizes = (*(at - size_of(parts[last]) + size for size in texts), at) if last is not None else (at,)
-        return KeyLayout(parts, head, tuple(offsets), at, sizes, marked)
+            offsets[index] = size
+            size += size_of(parts[index])
+        shorter = () if last is None else [size - size_of(parts[last]) + room for room in _TEXTS]
+        sizes = (*(whole for whole in shorter if whole < size), size)
+        return KeyLayout(parts, head, tuple(offsets), size, sizes, marked)
 
     def encode(self, key: Key, generation: int = 0, bucket: int = 0, mark: int = 0) -> bytes:
         """The bytes for the table where the key lives: `sizes` tells by their number which one it is."""

@@ -95,27 +95,27 @@ class KernelMap(Generic[E]):
         zero() left.
         """
         element, view = self._element, self._view()
-        found: dict[Key, Any] = {}
+        values: dict[Key, Any] = {}
         marks = None if self._history is None else self._history.marks
         zeros = [] if marks is None else marks.zero_keys()
         for raw, now in view.items():
-            left = element.since(now, self._taken.get(raw))
-            if left is None:
+            rest = element.since(now, self._taken.get(raw))
+            if rest is None:
                 continue
             key, bucket = self._place(raw)
             if marks is not None and marks.is_zero(raw):
                 zeros.append(key)
             else:
-                holder: dict[Any, Any] = found.setdefault(key, {}) if self.table.buckets > 1 else found
+                holder: dict[Any, Any] = values.setdefault(key, {}) if self.table.buckets > 1 else values
                 place = bucket if self.table.buckets > 1 else key
                 held = holder.get(place)
-                holder[place] = left if held is None else element.joined(held, left)
-        for holder in found.values() if self.table.buckets > 1 else [found]:
-            for place, left in holder.items():
-                holder[place] = element.value(left)
+                holder[place] = rest if held is None else element.joined(held, rest)
+        for holder in values.values() if self.table.buckets > 1 else [values]:
+            for place, rest in holder.items():
+                holder[place] = element.value(rest)
         for key in zeros:
-            found.setdefault(key, self._zero)
-        return found
+            values.setdefault(key, self._zero)
+        return values
 
     def _view(self) -> dict[Raw, E]:
         """The reading of this handler, or a new one."""
@@ -141,39 +141,39 @@ class KernelMap(Generic[E]):
         """
         history = self._history
         if history is None:
-            found = self._read()
-            self._reclaim(found)
-            return found
+            elements = self._read()
+            self._reclaim(elements)
+            return elements
         marks = history.marks
         marks.begin()
         if marks.wanted is not None:
-            return history.at(marks.wanted)
-        found = history.present()
-        self._reclaim(found)
-        return {raw: element for raw, element in found.items() if marks.shows(raw)}
+            return history.elements_at(marks.wanted)
+        elements = history.present()
+        self._reclaim(elements)
+        return {raw: element for raw, element in elements.items() if marks.shows(raw)}
 
     def _read(self) -> dict[Raw, E]:
         """The kernel's elements."""
         read = self._element.read
-        found = ((raw, read(data)) for raw, data in self._contents.all())
-        return {raw: element for raw, element in found if element is not None}
+        elements = ((raw, read(data)) for raw, data in self._contents.all())
+        return {raw: element for raw, element in elements if element is not None}
 
-    def _reclaim(self, found: dict[Raw, E]) -> None:
+    def _reclaim(self, elements: dict[Raw, E]) -> None:
         """Deletes what has settled in old generations, and takes it out of `found`."""
         if self._generations is None or not (current := self._generations.current()):
             return
-        for raw, element in list(found.items()):
+        for raw, element in list(elements.items()):
             generation = generation_of(raw)
             if generation == current:
                 continue
             if element != self._taken.get(raw):
-                self._changed_late(raw, element, found)
+                self._changed_late(raw, element, elements)
             elif self._generations.has_settled(generation):
                 self._contents.delete(raw)
                 self._forget(raw)
-                del found[raw]
+                del elements[raw]
 
-    def _changed_late(self, raw: Raw, element: E, found: dict[Raw, E]) -> None:
+    def _changed_late(self, raw: Raw, element: E, elements: dict[Raw, E]) -> None:
         """An element of an old generation has changed since it was read: it stays, and the next clear takes it."""
 
     def _forget(self, raw: Raw) -> None:
@@ -219,7 +219,7 @@ class KernelMap(Generic[E]):
             self._taken.pop(raw, None)
             zeroed[self._place(raw)[0]] = clears(mark_of(raw))
         self._contents.delete_many(gone)
-        history.marks.zeroed = {key: at for key, at in zeroed.items() if at >= clears(settled.cleared)}
+        history.marks.zeroed = {key: mark for key, mark in zeroed.items() if mark >= clears(settled.cleared)}
 
     # --- clearing ---
 
@@ -316,19 +316,19 @@ class ScalarMap(KernelMap[bytes]):
                 self._contents.delete(raw)
 
     def _present(self) -> dict[Raw, bytes]:
-        found = super()._present()
+        elements = super()._present()
         if self._generations is None or (self._history is not None and self._history.marks.wanted is not None):
-            return found
+            return elements
         current = self._generations.current()
-        return {raw: value for raw, value in found.items() if generation_of(raw) == current}
+        return {raw: value for raw, value in elements.items() if generation_of(raw) == current}
 
-    def _changed_late(self, raw: Raw, element: bytes, found: dict[Raw, bytes]) -> None:
+    def _changed_late(self, raw: Raw, element: bytes, elements: dict[Raw, bytes]) -> None:
         if self._generations is None or (self._history is not None and not self._history.marks.shows(raw)):
             return
         self._taken[raw] = element
         moved = moved_to(raw, self._generations.current())
         if self._write(moved, element, only_new=True):
-            found[moved] = element
+            elements[moved] = element
 
     def _raw(self, key: Key) -> Raw:
         if self._settled and (raws := self._elements(key)):

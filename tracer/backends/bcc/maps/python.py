@@ -59,13 +59,13 @@ def _places() -> tuple[int, ...]:
     """The offsets at which the kernel keeps the values that tell threads and address spaces apart."""
     from tracer.kernel import btf
 
-    at = btf.own_offsets(_MEMBERS)
+    offsets = btf.own_offsets(_MEMBERS)
     memory = "mm_struct"
     return (
-        at["task_struct", "thread"] + at["thread_struct", "fsbase"],
-        at["task_struct", "mm"],
-        at[memory, "start_stack"],
-        at[memory, "start_code"],
+        offsets["task_struct", "thread"] + offsets["thread_struct", "fsbase"],
+        offsets["task_struct", "mm"],
+        offsets[memory, "start_stack"],
+        offsets[memory, "start_code"],
     )
 
 
@@ -79,19 +79,19 @@ class PythonFrames:
 
     def look(self) -> None:
         """Tells the programs of processes that run Python since the last call."""
-        for pid, loaded in self.interpreters.found():
+        for pid, loaded in self.interpreters.newly_mapped():
             space = _space(pid)
             if space is not None:
                 bpf.map_update(self._images, space, self._packed(loaded))
 
-    def take(self, data: bytes, at: int) -> None:
+    def take(self, data: bytes, offset: int) -> None:
         """A code object that the programs have met; once it was taken this does nothing."""
-        number, process, version, address, *words, name, file = _RECORD.unpack_from(data, at)
+        number, process, version, address, *words, name, file = _RECORD.unpack_from(data, offset)
         if self.interpreters.knows(number):
             return
         parts, (traceable, *texts, table_length) = words[:5], words[5:]
         image = self.interpreters.layouts[version]
-        behind = at + _RECORD.size
+        behind = offset + _RECORD.size
         table: bytes | None = None
         if table_length <= _TABLE_ROOM:
             table = bytes(data[behind : behind + table_length])
@@ -108,7 +108,7 @@ class PythonFrames:
 
     def _packed(self, loaded: Loaded) -> bytes:
         image = loaded.image
-        layout = [getattr(image.layout, each) for each in names(image.layout)]
+        layout = [getattr(image.layout, member) for member in names(image.layout)]
         layout[-1] = self.interpreters.layouts.index(image)
         return _IMAGE.pack(image.runtime + loaded.bias, image.code_type + loaded.bias, *layout)
 
@@ -125,24 +125,24 @@ class _Memory:
         self._parts = parts
 
     def read(self, address: int, size: int) -> bytes | None:
-        """None if it cannot be read, or may belong to another code object."""
+        """Reads memory of the process; None if it cannot be read, or may belong to another code object."""
         layout = self._layout
         places = (layout.name, layout.file, layout.table)
         try:
             memory = open_memory(self._pid)
             try:
                 data = read(memory, size, address)
-                now = [struct.unpack("=Q", read(memory, 8, self._address + at))[0] for at in places]
+                now = [struct.unpack("=Q", read(memory, 8, self._address + place))[0] for place in places]
             finally:
                 os.close(memory)
         except (OSError, struct.error, OverflowError):
             return None
         return data if len(data) == size and now == self._parts[:3] else None
 
-    def text(self, known: Text, address: int) -> Text:
+    def text(self, sent: Text, address: int) -> Text:
         """The text; read from the process if the programs could not read it."""
-        if known.state & _READ:
-            return known
+        if sent.state & _READ:
+            return sent
         head = self.read(address, _TEXT_AT.size)
         if head is None:
             return Text(0, 0, b"")

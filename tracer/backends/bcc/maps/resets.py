@@ -63,8 +63,8 @@ class Generations:
         """New hits go to new elements from here on."""
         now = time.monotonic()
         # In the order in which they ended: those before the first that has not settled have.
-        for each in list(takewhile(lambda each: self._ended[each] <= now - SETTLED_S, self._ended)):
-            del self._ended[each]
+        for generation in list(takewhile(lambda generation: self._ended[generation] <= now - SETTLED_S, self._ended)):
+            del self._ended[generation]
         self._ended[self.current()] = now
         self._control.next_generation(self._index)
 
@@ -105,15 +105,15 @@ class Settled(NamedTuple):
 
 class Marks:
     """The marks of one map, in order, as user space follows them. `wanted` is the mark that a print wants to see, while
-    it is handled; `at` that of the last reading; `zeroed` the keys whose elements were given back though zero() keeps
-    them, with the clears before.
+    it is handled; `read_mark` that of the last reading; `zeroed` the keys whose elements were given back though zero()
+    keeps them, with the clears before.
     """
 
     def __init__(self, control: Control, index: int) -> None:
         self._control = control
         self._index = index
         self.wanted: int | None = None
-        self.at = 0
+        self.read_mark = 0
         self.zeroed: dict[Key, int] = {}
         self._resets: deque[tuple[float, Settled]] = deque()
 
@@ -123,20 +123,20 @@ class Marks:
 
     def begin(self) -> None:
         """A reading begins: call it before the table is read, so that nothing newer is in between."""
-        self.at = self.now() if self.wanted is None else self.wanted
+        self.read_mark = self.now() if self.wanted is None else self.wanted
 
     def shows(self, raw: Raw) -> bool:
-        """Whether an element is in the map as it was at `at`."""
+        """Whether an element is in the map as it was at `read_mark`."""
         mark = mark_of(raw)
-        return clears(mark) == clears(self.at) and mark <= self.at
+        return clears(mark) == clears(self.read_mark) and mark <= self.read_mark
 
     def is_zero(self, raw: Raw) -> bool:
         """Whether zero() has come between an element and the reading."""
-        return mark_of(raw) < self.at
+        return mark_of(raw) < self.read_mark
 
     def zero_keys(self) -> list[Key]:
         """The keys that zero() kept and whose elements have been given back."""
-        return [key for key, cleared in self.zeroed.items() if cleared == clears(self.at)]
+        return [key for key, cleared in self.zeroed.items() if cleared == clears(self.read_mark)]
 
     def note(self, before: int, cleared: bool) -> None:
         """A record of clear (else of zero) with the mark before it."""
@@ -150,11 +150,11 @@ class Marks:
     def settled(self) -> Settled | None:
         """The resets that have settled since it was asked last."""
         end = time.monotonic() - SETTLED_S - _TOGETHER_S
-        found = None
+        latest = None
         while self._resets and self._resets[0][0] <= end:
             reset = self._resets.popleft()[1]
-            found = reset if found is None else _later(found, reset)
-        return found
+            latest = reset if latest is None else _later(latest, reset)
+        return latest
 
 
 def _later(one: Settled, other: Settled) -> Settled:
@@ -182,12 +182,12 @@ class History(Generic[E]):
         self._late: dict[Raw, E] = {}
 
     def present(self) -> dict[Raw, E]:
-        """All elements now, with what came late to those that had been printed among the present ones."""
-        found = self._read()
-        self._join(found, self._late)
+        """The elements now, with what came late to those that had been printed among the present ones."""
+        elements = self._read()
+        self._join(elements, self._late)
         now = _mark.pack(in_order(self.marks.now()))
         late: dict[Raw, E] = {}
-        for raw, element in found.items() if self._printed else ():
+        for raw, element in elements.items() if self._printed else ():
             printed = self._printed.get(mark_of(raw))
             new = None if printed is None else self._element.since(element, printed.get(raw))
             if printed is not None and new is not None:
@@ -195,10 +195,10 @@ class History(Generic[E]):
                 moved = raw[0], raw[1][:8] + now + raw[1][16:]
                 self._join(late, {moved: new})
         self._join(self._late, late)
-        self._join(found, late)
-        return found
+        self._join(elements, late)
+        return elements
 
-    def at(self, mark: int) -> dict[Raw, E]:
+    def elements_at(self, mark: int) -> dict[Raw, E]:
         """The elements that the map had at a mark."""
         if self._read_at <= mark:
             self._read_at = self.marks.now()

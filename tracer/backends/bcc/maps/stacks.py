@@ -74,7 +74,7 @@ class Stacks:
     def __init__(self, rules: int | None) -> None:
         self._rules = rules
         self._frames: dict[int, Stack] = {}
-        self._known: dict[int, dict[bytes, int]] = {}
+        self._written: dict[int, dict[bytes, int]] = {}
         """The rules of each process, with when they were added."""
         self._renewed: Counter[int] = Counter()
         """How often rules of a process were wanted once more, since it changes its mappings all the time."""
@@ -84,44 +84,44 @@ class Stacks:
         self.python: PythonFrames | None = None
         self.places: Places | None = None
 
-    def take(self, data: bytes, at: int) -> None:
+    def take(self, data: bytes, position: int) -> None:
         """A copy that the programs have sent; once it was taken this does nothing."""
-        number, process, wanted, size, before, room, *registers = _COPY.unpack_from(data, at)
+        number, process, wanted, size, before, room, *registers = _COPY.unpack_from(data, position)
         frames, sequence = wanted & _PID, wanted >> 32
         space, here = process >> 1, bool(process & 1)
         process = space & _PID
         if self.unwinder is None or self._rules is None or number in self._frames:
             return
-        at += _COPY.size
-        stack = memoryview(data)[at : at + size].cast("Q")
-        earlier = struct.unpack_from(f"={before}Q", data, at + room)
+        position += _COPY.size
+        stack = memoryview(data)[position : position + size].cast("Q")
+        earlier = struct.unpack_from(f"={before}Q", data, position + room)
         if before:
             registers = [value if number in _SP_FP_IP else None for number, value in enumerate(registers)]
         met: list[tuple[int, bool, Step]] = []
         at_ns = _when(number)
         if len(self._frames) >= _MOST_COPIES:
             del self._frames[next(iter(self._frames))]
-        found = self.unwinder.unwind(process, registers, stack, frames - before, met, at_ns, here)
-        self._frames[number] = Stack(found.pid, (*earlier, *found.addresses))
+        walked = self.unwinder.unwind(process, registers, stack, frames - before, met, at_ns, here)
+        self._frames[number] = Stack(walked.pid, (*earlier, *walked.addresses))
         self.forget_altered()
-        known, state = self._known.setdefault(process, {}), self.unwinder.state(process)
+        written, state = self._written.setdefault(process, {}), self.unwinder.state(process)
         places = [_PLACE.pack(address, space << 1 | exact) for address, exact, _ in met]
         # It changed its mappings before the programs had used a rule, and so knew what it holds for.
-        self._renewed[process] += any(known.get(place, at_ns) < at_ns for place in places)
+        self._renewed[process] += any(written.get(place, at_ns) < at_ns for place in places)
         lasting = _NEVER if self._renewed[process] > _MOST_RENEWALS else 0
         for place, (_, _, step) in zip(places, met, strict=True):
             # A copy that was sent before a rule was added does not show that the rule was dropped; a later copy does.
-            if known.get(place, 0) > at_ns:
+            if written.get(place, 0) > at_ns:
                 continue
             rule = _rule(step, state, sequence, lasting)
             if rule is not None:
                 bpf.map_update(self._rules, place, rule)
-                known[place] = time.monotonic_ns()
+                written[place] = time.monotonic_ns()
 
-    def take_function(self, data: bytes, at: int) -> None:
+    def take_function(self, data: bytes, offset: int) -> None:
         """A record about an interpreter's function."""
         if self.python is not None:
-            self.python.take(data, at)
+            self.python.take(data, offset)
 
     def keep_up(self) -> None:
         """Takes in the changes of processes since the last call."""
@@ -135,7 +135,7 @@ class Stacks:
             return
         for process in self.unwinder.altered():
             self._renewed.pop(process, None)
-            for place in self._known.pop(process, ()):
+            for place in self._written.pop(process, ()):
                 bpf.map_delete(self._rules, place)
 
     def count_endings(self, walked: Callable[[int], int]) -> None:
@@ -187,11 +187,11 @@ class Stacks:
 def _when(number: int) -> int:
     """The moment at which a copy was made: its number has the lower bits of that, which come round after three days."""
     now = time.monotonic_ns()
-    at = now & ~_MOMENT | number & _MOMENT
-    return at if at <= now else at - _MOMENT - 1
+    moment = now & ~_MOMENT | number & _MOMENT
+    return moment if moment <= now else moment - _MOMENT - 1
 
 
-def _rule(step: Step, state: int, sequence: int, known: int) -> bytes | None:
+def _rule(step: Step, state: int, sequence: int, lasting: int) -> bytes | None:
     """The step as the programs have it, found in that state of the process and at that change of its mappings; None
     where they cannot do it, and send each such stack.
     """
@@ -199,10 +199,10 @@ def _rule(step: Step, state: int, sequence: int, known: int) -> bytes | None:
     if kind is not None:
         if not (-(1 << 31) <= step.cfa < 1 << 31 and -(1 << 15) <= step.fp < 1 << 15):
             return None
-        return _RULE.pack(step.cfa, step.fp, kind, step.base, state, sequence, 0, known)
+        return _RULE.pack(step.cfa, step.fp, kind, step.base, state, sequence, 0, lasting)
     rule = step.rule
     if rule is None or not rule.signal or rule.expression != _SIGNAL_CFA:
         return None
     if rule.saved.get(16) != (EXPRESSION, _SIGNAL_IP) or rule.saved.get(6) != (EXPRESSION, _SIGNAL_FP):
         return None
-    return _RULE.pack(0, 0, _SIGNAL, 0, state, sequence, 0, known)
+    return _RULE.pack(0, 0, _SIGNAL, 0, state, sequence, 0, lasting)

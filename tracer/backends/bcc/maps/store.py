@@ -175,7 +175,7 @@ class KernelMaps:
             self._local.add(name, key, delta)
 
     def aggregate(self, name: str, key: Key, function: str, value: int, when: int = 0) -> None:
-        """One more value for an aggregation: in user space's part, which reading merges."""
+        """Adds a value to an aggregation, in user space's part, which reading merges."""
         self._catch_up(name)
         self._local.aggregate(name, key, function, value, when)
 
@@ -214,11 +214,11 @@ class KernelMaps:
             return items
         decl, marks = self._decls[name], self._marks.get(name)
         # A handler that ran between a probe's print and its handling has reset user space's part already.
-        own = {} if marks is not None and self._local_marks[name] > marks.at else self._local.partial(name)
+        local = {} if marks is not None and self._local_marks[name] > marks.read_mark else self._local.partial(name)
         if decl.kind != "scalar":
-            return merge(decl, [items, own])
-        numbers = {key: value for each in (items, own) for key, value in each.items()}
-        return {key: wrap(decl.value, _int(items.get(key, 0)) + _int(own.get(key, 0))) for key in numbers}
+            return merge(decl, [items, local])
+        numbers = {key: value for part in (items, local) for key, value in part.items()}
+        return {key: wrap(decl.value, _int(items.get(key, 0)) + _int(local.get(key, 0))) for key in numbers}
 
 
 def _int(value: MapValue) -> int:

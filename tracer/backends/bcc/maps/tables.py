@@ -1,4 +1,4 @@
-"""Which kernel map holds a map of the program: the one table of that decision.
+"""Decides which kernel maps hold a map of the program.
 
 | what probes do with the map | where it lives | a value is |
 |---|---|---|
@@ -78,7 +78,7 @@ class Table:
         return self.cell.size if self.grid is None else self.cell.array_size
 
     def describe(self) -> str:
-        """One line for the C program's comment."""
+        """The line about it in the C program's comment."""
         cpus = "per CPU" if self.per_cpu else "shared"
         kind = "array" if self.grid is not None else "hash"
         extra = ", generation in the key" if self.generation is not None else ""
@@ -92,8 +92,8 @@ def tables(plan: Plan, before: Mapping[str, Table] | None = None) -> dict[str, T
     """
     uses = _uses(plan)
     marked = marks(plan)
-    known = grids(plan)
-    found: dict[str, Table] = {}
+    grid_of = grids(plan)
+    by_name: dict[str, Table] = {}
     number = generations = lengths = 0
     for name, decl in plan.program.maps.items():
         use = uses[name]
@@ -103,7 +103,7 @@ def tables(plan: Plan, before: Mapping[str, Table] | None = None) -> dict[str, T
         per_cpu = cell is not VALUE and "read" not in use
         buckets = bucket_count(decl)
         mark = marked.get(name)
-        grid = known.get(name) if per_cpu and "deleted" not in use and mark is None else None
+        grid = grid_of.get(name) if per_cpu and "deleted" not in use and mark is None else None
         if grid is not None and (
             # Where nothing can be subtracted, clearing needs a generation, and deleting an element, of a hash.
             (not cell.subtracts and use & {"user clears", "user deletes"})
@@ -134,11 +134,11 @@ def tables(plan: Plan, before: Mapping[str, Table] | None = None) -> dict[str, T
                 entries = max(_GENERATIONS * entries, _FEWEST_CLEARED)
             if mark is not None and not decl.forgets:
                 entries = max(_GENERATIONS * entries, _FEWEST_MARKED)
-        found[name] = Table(
+        by_name[name] = Table(
             decl, cell, per_cpu, key, numbers, entries, buckets, generation, length, mark, grid, "deleted" in use
         )
         number += len(numbers)
-    return found
+    return by_name
 
 
 def marks(plan: Plan) -> dict[str, int]:

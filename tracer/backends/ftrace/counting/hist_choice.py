@@ -1,4 +1,4 @@
-"""Which clauses a hist trigger does exactly as its Python would, and for the others why not.
+"""Chooses the clauses that a hist trigger does exactly as its Python would, and says of the others why not.
 
 A clause becomes one trigger, so that each hit is in all of its maps or in none: its maps share one set of keys. A
 histogram takes up to three triggers, of which each hit meets one. Several clauses may feed one map, in the kernel or
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tracer.backends.ftrace.counting.bucket_parts import doubling, linear
-from tracer.backends.ftrace.counting.map_uses import Uses
+from tracer.backends.ftrace.counting.map_uses import Uses, adds
 from tracer.backends.ftrace.fetchargs import Constant as Known
 from tracer.backends.ftrace.fetchargs import FromSample, Number
 from tracer.backends.ftrace.filters import SourceOf, is_word, plain, push_down
@@ -51,7 +51,7 @@ class _No(Exception):
 
 
 class _Together(_No):
-    """The same, where its maps are so together."""
+    """Why a clause stays in user space, where several of its maps together are the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +85,16 @@ def choose(
     )
 
 
-def _reason(name: str, found: _No | None) -> str:
+def _reason(name: str, refusal: _No | None) -> str:
     """Why a map stays in user space, by what was found about its clause."""
-    if found is None:
+    if refusal is None:
         return NOT_ALONE
-    return str(found) if found.map in (None, name) else f"as {found.map} of its clause is ({found})"
+    return str(refusal) if refusal.map in (None, name) else f"as {refusal.map} of its clause is ({refusal})"
 
 
 @dataclass(slots=True)
 class _Clause:
-    """One clause at places that fetch the same."""
+    """A clause at places that fetch the same."""
 
     plan: Plan
     uses: Uses
@@ -112,16 +112,16 @@ class _Clause:
         statements = []
         needed = {part for step in self.run.steps.body for value in used(step) for part in parts(value)}
         for step in self.run.steps.body:
-            if isinstance(step, Update) or (isinstance(step, MapAdd) and step.before is None):
+            if adds(step):
                 statements.append(step)
             elif not isinstance(step, (Require, Let)) and not (isinstance(step, steps.Fetch) and step.name in needed):
                 raise _No("its clause does more than aggregate")
         condition = self._condition()
         if len(statements) == 1 and _is_histogram(self._decl(statements[0])):
-            found = list(self._histogram(statements[0], condition))
-            if any(len(trigger.action("continue")) > LONGEST for trigger in found):
+            triggers = list(self._histogram(statements[0], condition))
+            if any(len(trigger.action("continue")) > LONGEST for trigger in triggers):
                 raise _No("with its predicate the kernel's condition would be too long")
-            return found
+            return triggers
         feeds = tuple(map(self._feed_of, statements))
         rows = max((self._rows(statement) for statement in statements), default=1)
         return [Trigger(tuple(self.keys), tuple(self.sums), condition, rows, (feeds,))] if feeds else []
@@ -160,7 +160,7 @@ class _Clause:
             return Feed(statement.map, key)
         value = self._part(statement.value, "a sum")
         if isinstance(value, int):
-            return Feed(statement.map, key, each=value)
+            return Feed(statement.map, key, per_hit=value)
         if not isinstance(value, _Field) or value.name in (THREAD, CPU):
             raise _No("a sum of something that is no field of the event")
         if value.name not in self.sums:
@@ -251,11 +251,11 @@ class _Clause:
         if len(self.keys) == MOST_KEYS:
             raise _No(f"more than {MOST_KEYS - 1} keys beside the bucket")
         rows = self._rows(statement)
-        found = tuple(doubling(value.name, type) if even is None else linear(value.name, type, *even))
-        buckets = max(part.rows for part in found)
+        parts = tuple(doubling(value.name, type) if even is None else linear(value.name, type, *even))
+        buckets = max(part.rows for part in parts)
         if rows * buckets > MOST_ROWS:
             raise _No(f"max_map_keys times {buckets} buckets is more than the kernel's {MOST_ROWS} rows")
-        for part in found:
+        for part in parts:
             text = " && ".join(filter(None, (condition, part.condition)))
             column = () if part.column is None else (part.column,)
             bucket = Column(len(self.keys), False) if column else part.bucket

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
+from tracer.backends.ftrace.opening.open_events import opening
 from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent, tallies
 from tracer.backends.ftrace.read.copies import FIRST
 from tracer.backends.ftrace.read.descriptors import NeedsSamples, Opening
@@ -73,13 +74,14 @@ class MoreEvents:
             self._definitions.in_use()
 
     def _open(self, attachment: Attachment, running: FtraceProgram) -> int:
-        own = self.program
-        if own.frames and (own.frames, own.unwound_registers) != (running.frames, running.unwound_registers):
+        program = self.program
+        stacks = program.frames, program.unwound_registers
+        if program.frames and stacks != (running.frames, running.unwound_registers):
             raise TracerError("its samples would have other stacks")
-        if _wants_cpu(own) and not attachment.shape.cpu:
+        if _wants_cpu(program) and not attachment.shape.cpu:
             raise TracerError(_OTHER_SAMPLES)
-        config = own.plan.program.config
-        copied = (config.stack_copy or FIRST) & -8 if own.unwound_registers else 0
+        config = program.plan.program.config
+        copied = (config.stack_copy or FIRST) & -8 if program.unwound_registers else 0
         try:
             return attachment.add(self._openings(copied))
         except NeedsSamples:
@@ -90,11 +92,5 @@ class MoreEvents:
             raise TracerError(_OTHER_SAMPLES) from None
 
     def _openings(self, copied: int) -> list[Opening]:
-        """How each is opened, with so many bytes of a stack."""
-        return [
-            Opening(
-                self._definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
-                copied if event.wants_stack else 0, early=event.ends,
-            )
-            for event in self.events
-        ]  # fmt: skip
+        """The openings of the events, with so many bytes of a stack."""
+        return [opening(event, self._definitions, copied) for event in self.events]

@@ -36,14 +36,8 @@ def open_events(
     while True:
         if beside is None:
             beside = _defined_beside(definitions, events, target.pids)
-        openings = [
-            Opening(
-                definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
-                copied if event.wants_stack else 0, early=event.ends,
-            )
-            for event in events
-        ]
-        openings += [Opening(definitions.format(each).id, each.filter, False, early=True) for each in beside]
+        openings = [opening(event, definitions, copied) for event in events]
+        openings += [Opening(definitions.format(hidden).id, hidden.filter, False, early=True) for hidden in beside]
         try:
             attachment = Attachment(openings, program, target, definitions.watcher, beside)
             if all(attachment.descriptors.filtered[len(events) :]):
@@ -61,30 +55,43 @@ def open_events(
                 beside = []
                 continue
             at_fault = events[error.number]
+            if at_fault.of_perf is not None:
+                from tracer.backends.sampling import refused as not_sampled
+
+                clause = at_fault.branches[0][0].clause
+                raise not_sampled(OSError(error.code, ""), at_fault.of_perf[0], clause, source) from None
             complaint = at_clause(error, source, at_fault)
             if error.code not in NOT_PROBED:
                 raise complaint from None
         try:
             if trials is None:
                 trials = Trials(definitions, stop)
-                found = [(event, trials.refused_by_kind(event)) for event in events if event.is_defined]
+                refused_of = [(event, trials.refused_by_kind(event)) for event in events if event.is_defined]
             else:
-                found = [(at_fault, trials.refused(at_fault))]
-                if not found[0][1]:
+                refused_of = [(at_fault, trials.refused(at_fault))]
+                if not refused_of[0][1]:
                     raise complaint
         except OSError as trouble:
             raise CannotOpen(trouble) from None
-        refused = {place for _, places in found for place in places}
-        if not all(_may_lose(event, places) for event, places in found):
+        refused = {place for _, places in refused_of for place in places}
+        if not all(_may_lose(event, places) for event, places in refused_of):
             raise complaint
         left_out |= {place.site.spot: place.file for place in refused}
-        for each in beside:
-            definitions.without(each, each.places)
+        for hidden in beside:
+            definitions.without(hidden, hidden.places)
         beside = None
         kept = [definitions.without(event, refused) for event in events]
         events = [event for event in kept if event is not None]
         if not events:
             raise complaint
+
+
+def opening(event: ProbeEvent, definitions: Definitions, copied: int) -> Opening:
+    """How an event is opened, with so many `copied` bytes of the stack where it wants that."""
+    return Opening(
+        definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
+        copied if event.wants_stack else 0, early=event.ends, sampled=event.of_perf and event.of_perf[0],
+    )  # fmt: skip
 
 
 def _defined_beside(definitions: Definitions, events: Sequence[ProbeEvent], pids: Sequence[int]) -> list[Beside]:

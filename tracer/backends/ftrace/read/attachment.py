@@ -50,7 +50,10 @@ class Attachment:
         """Opens everything, disabled, or leaves nothing open. Raises what `Opener.open` does."""
         registers = program.unwound_registers
         self._grows = registers != 0 and not program.plan.program.config.stack_copy
-        self.shape = Shape(program.wants_cpu or self._grows, program.frames > 0 and not registers, registers)
+        identified = any(opening.sampled for opening in openings)
+        self.shape = Shape(
+            program.wants_cpu or self._grows, program.frames > 0 and not registers, registers, identified
+        )
         self.reader: Reader | None = None
         self.details: tuple[str, ...] = ()
         self.beside = beside
@@ -84,6 +87,7 @@ class Attachment:
             self._leaders = Leaders(self._pids, abilities.inherit_thread, self._follow)
             command = target.program is not None
             scoped = not takes_descriptors(target.program) and (command or not program.plan.shared)
+            scoped = scoped and not identified  # else who has fewer than a period of events would have no hit
             self.descriptors = self._opener.open(openings, self._pids, scoped)
             self._undo.callback(self.descriptors.close)
             self.descriptors.keepers = self._opener.keep(openings)
@@ -100,8 +104,8 @@ class Attachment:
         beside others. Raises `TracerError`.
         """
         rings = list(self._rings.values())
-        own, grows = self._own_pids(), self._follow or len(self._pids) > 1
-        if own and grows:
+        pids, grows = self._own_pids(), self._follow or len(self._pids) > 1
+        if pids and grows:
             # Rings of their own, so that no number of samples leaves a fork without room.
             rings += self._rings_of(self._opener.cpus, _BIRTHS, perf.TASK).values()
         if self._priority:
@@ -113,7 +117,10 @@ class Attachment:
         # As with copies: descendants that have inherited descriptors cannot be given others.
         self._upkeep = None if self._follow and self.descriptors.scoped else upkeep
         strings = None if upkeep is None else upkeep.strings
-        self.reader = Reader(rings, decoders, self.shape, own, self._follow, self._copier, self._copies, strings)
+        self.reader = Reader(
+            rings, decoders, self.shape, pids, self._follow, self._copier, self._copies, strings,
+            self._opener.identities,
+        )  # fmt: skip
 
     def add(self, openings: Sequence[Opening]) -> int:
         """Opens more events, disabled, behind those that there are; returns the number of the first. Raises what
@@ -162,10 +169,10 @@ class Attachment:
             if leaders.any_hung_up():
                 timeout_s = min(timeout_s, LOOK_S)
             awaited += leaders.fds
-        found = readable(awaited, timeout_s)
-        if leaders is not None and any(fd in found for fd in leaders.fds):
+        ready = readable(awaited, timeout_s)
+        if leaders is not None and any(fd in ready for fd in leaders.fds):
             leaders.look()
-        return any(fd in wake for fd in found)
+        return any(fd in wake for fd in ready)
 
     def follow_exec(self) -> None:
         """Opens the descriptors anew where an exec has taken them away. Raises `TracerError`."""
@@ -212,14 +219,14 @@ class Attachment:
         upkeep = self._upkeep
         if upkeep is None or not upkeep.is_due(lambda number: self.descriptors.total(number)[0], crowded):
             return
-        numbers = [each for each in self._beside_at if each not in self._dropped]
+        numbers = [number for number in self._beside_at if number not in self._dropped]
         if upkeep.open:
             for number in numbers:
                 self.descriptors.drop(number)
             self._paused = numbers
         else:
             try:
-                openings = [self._openings[each] for each in numbers]
+                openings = [self._openings[number] for number in numbers]
                 fresh = self._opener.open(openings, self._pids, self.descriptors.scoped)
             except (TracerError, NeedsSamples):
                 self._upkeep = None
@@ -248,12 +255,12 @@ class Attachment:
     def drop(self, number: int, at_once: bool = False) -> None:
         """Ends one event with those beside it, and does not open it anew after an exec. `at_once`: see `stop_reads`."""
         beside = zip(self._beside_at, self.beside, strict=True)
-        numbers = [number, *(at for at, one in beside if one.number == number)]
-        for each in numbers if at_once else ():
-            self.descriptors.stop_reads(each)
-        for each in numbers:
-            self.descriptors.drop(each)
-            self._dropped.append(each)
+        numbers = [number, *(opening for opening, one in beside if one.number == number)]
+        for ending in numbers if at_once else ():
+            self.descriptors.stop_reads(ending)
+        for ending in numbers:
+            self.descriptors.drop(ending)
+            self._dropped.append(ending)
 
     def closing(self) -> tuple[str, ...]:
         """The details that only the end knows."""
@@ -263,11 +270,12 @@ class Attachment:
         """Hits of the target so far."""
         if self.descriptors.check_pid and self.reader is not None:
             return self.reader.delivered
-        return sum(hits for hits, _ in self._totals())
+        return sum(self.own_hits(number) for number in self._proper())
 
     def own_hits(self, number: int) -> int:
         """The hits of one event, but for what its filter drops, and what is not read yet beside samples of others."""
-        if self.descriptors.check_pid and self.reader is not None:
+        by_samples = self.descriptors.check_pid or self._openings[number].sampled is not None
+        if by_samples and self.reader is not None:
             return self.reader.kept[self._openings[number].id]
         return self.descriptors.total(number)[0]
 
@@ -285,8 +293,8 @@ class Attachment:
         return max(self.reader.lost - beside, 0)
 
     def settle(self) -> None:
-        """All samples have been read: the missing ones are lost."""
-        if self.reader is not None and not self._tells_lost:
+        """Takes note that all samples have been read: the missing ones are lost."""
+        if self.reader is not None and not self._tells_lost and not self.shape.identified:
             # The rings tell of a loss only with the next sample that fits. Each hit was written or lost.
             sampled = [number for number in self._proper() if self.descriptors.sampled[number]]
             hits = sum(self.descriptors.total(number)[0] for number in sampled)

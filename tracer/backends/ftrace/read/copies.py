@@ -1,4 +1,4 @@
-"""How much of the stack comes with a sample: more for the events whose stacks go on behind it.
+"""The size of the stack's copy in a sample: more for the events whose stacks go on behind it.
 
 perf fixes the size when a descriptor is opened. So new descriptors are opened and enabled beside those of an event, and
 then the old ones are disabled. A hit in between comes from both, and counts once: on each CPU perf puts an event before
@@ -32,7 +32,6 @@ _CALM_S, _LONGER = 1.0, 8
 """How long copies do not grow after a loss, and by which factor this time grows each time that they have shrunk."""
 _KEPT = 8
 """Exchanges of which samples may still come: the next ones are seconds later."""
-_HEAD = struct.Struct("=6xH4xIQI").unpack_from
 _U32, _U64 = struct.Struct("=I").unpack_from, struct.Struct("=Q").unpack_from
 
 
@@ -69,6 +68,7 @@ class Copies:
         self._unwinder = unwinder
         self._doubles = doubles
         self._raw = struct.calcsize(shape.prefix)
+        self._head = struct.Struct("=6xH4xIQ8xI" if shape.identified else "=6xH4xIQI").unpack_from
         self._registers = 8 * shape.registers.bit_count()
         self._grown = self._shrunk = 0
         self._largest = FIRST
@@ -77,26 +77,26 @@ class Copies:
         self._again = 0.0
 
     def add(self, event: int, copy: Copy) -> None:
-        """One more event has copies."""
+        """Adds an event that has copies."""
         self._copies[event] = copy
 
-    def is_double(self, event: int, data: Bytes, at: int) -> bool:
+    def is_double(self, event: int, data: Bytes, offset: int) -> bool:
         """Whether the hit of the sample at `at` has been sampled by a newer descriptor."""
         copy = self._copies.get(event)
         if copy is None or not copy.exchanges:
             return False
-        size, tid, moment, cpu = _HEAD(data, at)
+        size, tid, moment, cpu = self._head(data, offset)
         for exchange in copy.exchanges:
             if exchange.begin <= moment <= exchange.end:
                 break
         else:
             return False
-        behind = at + self._raw
+        behind = offset + self._raw
         behind += 4 + _U32(data, behind)[0]
         behind += 8 + (self._registers if _U64(data, behind)[0] else 0)  # PERF_SAMPLE_REGS_ABI_NONE
         copied = _U64(data, behind)[0]
         behind += 8 + (copied + 8 if copied else 0)
-        if (behind < at + size) == exchange.marked:
+        if (behind < offset + size) == exchange.marked:
             exchange.newer.add((tid, cpu))
             return False
         double = (tid, cpu) in exchange.newer

@@ -41,6 +41,7 @@ from tracer.kernel.trials.instructions import NOT_PROBED, REMEDY
 
 if TYPE_CHECKING:
     from tracer.kernel.workers.watcher import Watcher
+    from tracer.kinds.sampled import Sampled
 
 _ATTEMPTS, _KEPT = 6, 256
 _ANCHOR = -2
@@ -49,9 +50,10 @@ _ANCHOR = -2
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """One event to open: its number, its filter, and whether it is counted or sampled; with so many bytes of the
+    """An event to open: its number, its filter, and whether it is counted or sampled; with so many bytes of the
     `stack`, or 0. `marked`: its samples end with one more word (see `copies`). `early`: it is enabled
     before others and disabled after them, as it adds to their samples (see `long_strings`), or sees calls end.
+    `sampled`: the site of one that is no trace event.
     """
 
     id: int
@@ -60,6 +62,7 @@ class Opening:
     stack: int = 0
     marked: bool = False
     early: bool = False
+    sampled: Sampled | None = None
 
 
 @dataclass(slots=True)
@@ -98,9 +101,9 @@ class Descriptors:
             self.counts = [self._read(number) for number in range(len(self.by_event))]
 
     def _in_turn(self, first: bool) -> list[int]:
-        """All, those first that are early or (False) those that are not."""
-        own = [*zip(self.by_event, self.early or [False] * len(self.by_event), strict=True)]
-        return [fd for turn in (first, not first) for fds, is_early in own if is_early is turn for fd in fds]
+        """All descriptors, those first that are early or (False) those that are not."""
+        events = [*zip(self.by_event, self.early or [False] * len(self.by_event), strict=True)]
+        return [fd for turn in (first, not first) for fds, is_early in events if is_early is turn for fd in fds]
 
     def total(self, number: int) -> tuple[int, int]:
         """Hits and lost samples of one event so far."""
@@ -146,7 +149,7 @@ class Descriptors:
             perf.disable(fd)
         self.before[number] = self._read(number)
         fds += [fd for event, fd in self.anchors if event == number]
-        self.anchors = [each for each in self.anchors if each[0] != number]
+        self.anchors = [anchor for anchor in self.anchors if anchor[0] != number]
         self.watcher.close(fds)
         fds.clear()
 
@@ -201,6 +204,7 @@ class Descriptors:
 class Opener:
     """Opens the descriptors of a session. `rings` has one for each CPU where anything is sampled, else none. `follow`:
     descriptors of a process are also those of its descendants. Samples with stacks have the `registers` of that mask.
+    `identities` gets the numbers that the samples of an opening have which is no trace event, with its own.
     """
 
     cpus: Sequence[int]
@@ -212,9 +216,10 @@ class Opener:
     watcher: Watcher
     follow: bool = False
     registers: int = 0
+    identities: dict[int, int] = field(default_factory=dict)
 
     def open(self, openings: Sequence[Opening], pids: Sequence[int], scoped: bool = True) -> Descriptors:
-        """All of them, disabled: of some processes, or (without any) of all. Not `scoped`, those of some are
+        """Opens all of them, disabled: of some processes, or (without any) of all. Not `scoped`, those of some are
         machine-wide nevertheless.
 
         Raises `TracerError`; `NeedsSamples` where a counter would count others too.
@@ -250,12 +255,13 @@ class Opener:
         it. Where only this one is left, the breakpoints go at once, and nobody waits; it is closed in the end.
         """
         flags = perf.DISABLED | perf.ENABLE_ON_EXEC  # by the second no breakpoints are put into that process
+        events = [(number, opening) for number, opening in enumerate(openings[:_KEPT]) if opening.sampled is None]
         calls = [
-            perf.event_call(perf.Attributes(perf.TYPE_TRACEPOINT, each.id, flags=flags), self.watcher.pid, -1)
-            for each in openings[:_KEPT]
+            perf.event_call(perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, flags=flags), self.watcher.pid, -1)
+            for _, opening in events
         ]
-        found = self.watcher.open(calls, passing=list(errno.errorcode), last=True)
-        return {number: fd for number, fd in enumerate(found) if fd >= 0}
+        opened = self.watcher.open(calls, passing=list(errno.errorcode), last=True)
+        return {number: fd for (number, _), fd in zip(events, opened, strict=False) if fd >= 0}
 
     def _open_wide(self, openings: Sequence[Opening]) -> Descriptors:
         return self._open_all(openings, [(-1, 0)], scoped=False)
@@ -282,13 +288,13 @@ class Opener:
         try:
             wanted = self._calls(openings, targets, scoped)
             # A thread may have ended meanwhile.
-            found = self.watcher.open([call for *_, call in wanted], passing=[errno.ESRCH] if scoped else [])
-            for (number, cpu, _), fd in zip(wanted, found, strict=False):
+            answers = self.watcher.open([call for *_, call in wanted], passing=[errno.ESRCH] if scoped else [])
+            for (number, cpu, _), fd in zip(wanted, answers, strict=False):
                 if fd >= 0 and cpu == _ANCHOR:
                     opened.anchors.append((number, fd))
                 elif fd >= 0:
                     opened.by_event[number].append(fd)
-            for (number, cpu, _), fd in zip(wanted, found, strict=False):
+            for (number, cpu, _), fd in zip(wanted, answers, strict=False):
                 if fd >= 0 and cpu != _ANCHOR:
                     self._lead(opened, number, openings[number], fd, cpu)
                 elif fd < 0 and (fd != -errno.ESRCH or not scoped):
@@ -328,15 +334,22 @@ class Opener:
                 opened.filtered[number] = False
         if not opening.counted:
             perf.set_output(fd, self.rings[cpu].fd)
+        if opening.sampled is not None:
+            self.identities[perf.identity(fd)] = opening.id
 
     def _attributes(self, opening: Opening, flags: int) -> perf.Attributes:
         lost = perf.FORMAT_LOST if self.abilities.format_lost else 0
         if opening.counted:
             return perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, 0, lost, flags | perf.DISABLED)
-        attributes = perf.Attributes(
-            perf.TYPE_TRACEPOINT, opening.id, self.sample_type, lost,
-            flags | perf.DISABLED | perf.EXCLUDE_CALLCHAIN_KERNEL, 0, self.clock, self.max_stack,
-        )  # fmt: skip
+        flags |= perf.DISABLED | perf.EXCLUDE_CALLCHAIN_KERNEL
+        if opening.sampled is not None:
+            from tracer.backends.sampling import attributes as of_site
+
+            attributes = of_site(opening.sampled, self.sample_type, lost, flags, self.clock, self.max_stack)
+        else:
+            attributes = perf.Attributes(
+                perf.TYPE_TRACEPOINT, opening.id, self.sample_type, lost, flags, 0, self.clock, self.max_stack
+            )
         if not opening.stack:
             return attributes
         sample_type = self.sample_type | perf.SAMPLE_REGS_USER | perf.SAMPLE_STACK_USER

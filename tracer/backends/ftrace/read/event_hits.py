@@ -1,4 +1,4 @@
-"""What the overhead guard asks of a session: how often each attach point was hit, and which events end.
+"""Answers the overhead guard's questions to a session: how often each attach point was hit, and which events end.
 
 Hits are those of the event's descriptors, where each is one of all its attach points. But what a filter drops they do
 not count, though it traps all the same, and a hist trigger has none: there it is what the kernel counts for each place
@@ -69,22 +69,22 @@ class EventHits:
             if by_event is None:
                 return None
             listed = by_event
-        found = [0] * self._count
-        for each in self._events:
-            number, event = each
-            if number is not None and (_is_counted(each) or not event.is_defined):
+        by_point = [0] * self._count
+        for numbered in self._events:
+            number, event = numbered
+            if number is not None and (_is_counted(numbered) or not event.is_defined):
                 hits = self._attachment.own_hits(number)
                 for point in event.points:
-                    found[point] += hits
+                    by_point[point] += hits
                 continue
             every = listed.get(event.name, [])
             if number is not None and self._attachment.traps_others:
-                own, whole = self._attachment.own_hits(number), max(sum(every), 1)
-                every = [own * hits // whole for hits in every]
+                hits_here, whole = self._attachment.own_hits(number), max(sum(every), 1)
+                every = [hits_here * hits // whole for hits in every]
             for place, hits in zip(event.places, every, strict=False):
                 for point in place.points:
-                    found[point] += hits
-        return found
+                    by_point[point] += hits
+        return by_point
 
     def unhit_sites(self) -> dict[int, list[FileSite]]:
         """The sites for which the kernel has counted no hit, of each attach point with several; {} where its list
@@ -96,15 +96,15 @@ class EventHits:
         listed = self._definitions.hits() if wanted else None
         if listed is None:
             return {}
-        found: dict[int, list[FileSite]] = {}
+        unhit: dict[int, list[FileSite]] = {}
         sites = [0] * self._count
         for event in events:
             for place, hits in zip(event.places, listed.get(event.name, ()), strict=False):
                 for point in place.points:
                     sites[point] += 1
                     if not hits:
-                        found.setdefault(point, []).append(place.file)
-        return {point: unhit for point, unhit in found.items() if sites[point] > 1}
+                        unhit.setdefault(point, []).append(place.file)
+        return {point: places for point, places in unhit.items() if sites[point] > 1}
 
     def is_sampled(self, point: int) -> bool:
         """Whether a hit of an attach point becomes a sample."""
@@ -114,12 +114,12 @@ class EventHits:
         """The events, with the numbers of those that have descriptors, that are for no attach point but these; each is
         told once.
         """
-        for each in [each for each in self._events if each[1].points <= gone]:
-            self._events.remove(each)
-            yield each
+        for numbered in [(number, event) for number, event in self._events if event.points <= gone]:
+            self._events.remove(numbered)
+            yield numbered
 
 
-def _is_counted(each: tuple[int | None, ProbeEvent]) -> bool:
+def _is_counted(numbered: tuple[int | None, ProbeEvent]) -> bool:
     """Whether its descriptors see all hits, and each is one of all its attach points."""
-    number, event = each
+    number, event = numbered
     return number is not None and event.filter is None and len({place.points for place in event.places}) == 1

@@ -139,7 +139,7 @@ def _more(row: Row, held: Row | None) -> Row:
 
 def _add(maps: LocalMaps, decl: MapDecl, feed: Feed, columns: tuple[int, ...], row: Row) -> None:
     key: Key = tuple(_value(part, columns) for part in feed.key)
-    hits, total = row[0], row[1][feed.total] if feed.total is not None else row[0] * feed.each
+    hits, total = row[0], row[1][feed.total] if feed.total is not None else row[0] * feed.per_hit
     table = maps.table(decl.name)
     inner = table.get(key)
     if inner is None and len(table) >= maps.most(decl.name):

@@ -109,17 +109,17 @@ class Leaders:
     @property
     def fds(self) -> tuple[int, ...]:
         """Readable when one has hung up, until `look`."""
-        return tuple(each.fd for each in self._by_process.values())
+        return tuple(leader.fd for leader in self._by_process.values())
 
     def look(self) -> None:
         """Takes note of those that have hung up."""
-        for each in self._by_process.values():
-            each.look()
+        for leader in self._by_process.values():
+            leader.look()
 
     def any_hung_up(self) -> bool:
         """Whether all have of a process that has not ended as far as is known: it may be about to exec."""
-        for pid, each in list(self._by_process.items()):
-            if each.hung_up:
+        for pid, leader in list(self._by_process.items()):
+            if leader.hung_up:
                 if facts_of(pid) is not None:
                     return True
                 self.drop(pid)
@@ -127,7 +127,7 @@ class Leaders:
 
     def execed(self) -> list[int]:
         """The processes that run another program now, without the descriptors."""
-        return [pid for pid, each in self._by_process.items() if each.has_execed()]
+        return [pid for pid, leader in self._by_process.items() if leader.has_execed()]
 
     def drop(self, pid: int) -> None:
         """Closes that of one process, if it has one."""
@@ -136,8 +136,8 @@ class Leaders:
 
     def close(self) -> None:
         """A second call does nothing."""
-        for each in [*self._by_process]:
-            self.drop(each)
+        for pid in [*self._by_process]:
+            self.drop(pid)
 
 
 def takes_descriptors(program: str | None) -> bool:

@@ -87,8 +87,8 @@ def define_beside(definitions: Definitions, events: Sequence[ProbeEvent], pids: 
         return []
     threads = len(threads_of(*pids)) if pids else 1
     room = allowed_descriptors() // (2 * max(threads, 1) * (len(perf.online_cpus()) + 1))
-    wanted = [each for number, event in enumerate(events) if not event.counts for each in _beside(event, number)]
-    if sum(len(each.places) for each in wanted) > _MOST_PLACES or len(events) + len(wanted) > room:
+    wanted = [hidden for number, event in enumerate(events) if not event.counts for hidden in _beside(event, number)]
+    if sum(len(hidden.places) for hidden in wanted) > _MOST_PLACES or len(events) + len(wanted) > room:
         return []
     return definitions.define_if_possible(wanted)
 
@@ -107,7 +107,7 @@ def _beside(event: ProbeEvent, number: int) -> Iterator[Beside]:
                 continue
             shown = [*tested, *([text.base.fetch] if isinstance(text.base, Number) else [])]
             others = [place.fetches[other] for other in texts[place.branch] if other != fetch]
-            fetches = *(place.fetches[each] for each in shown), place.fetches[fetch], *padding, *others, SENTINEL
+            fetches = *(place.fetches[number] for number in shown), place.fetches[fetch], *padding, *others, SENTINEL
             key = tuple(fetch.type for fetch in fetches), text.base, text.offset, text.need
             alike.setdefault(key, (text, []))[1].append(ProbePlace(place.site, fetches, place.branch))
         for some, (text, places) in enumerate(alike.values()):
@@ -131,9 +131,9 @@ def _filter(event: ProbeEvent, tested: Sequence[int], last: int) -> str:
     if event.filter is None:
         return starved
     parts = event.filter.text.split('"')
-    parts[::2] = [_FIELD.sub(lambda found: f"f{tested.index(int(found[1]))}", part) for part in parts[::2]]
-    own = '"'.join(parts)
-    return f"({own}) && {starved}"
+    parts[::2] = [_FIELD.sub(lambda match: f"f{tested.index(int(match[1]))}", part) for part in parts[::2]]
+    of_event = '"'.join(parts)
+    return f"({of_event}) && {starved}"
 
 
 @dataclass(slots=True)
@@ -167,13 +167,13 @@ class LongStrings:
         def decode(b: Bytes, o: int) -> Sample:
             r = o + raw + (8 + 8 * _U64(b, o + raw - 4)[0] if callchain else 0)
             pointer = None if base is None else number(b, r + base.offset)[0]
-            at, padding = _U32(b, r + here)[0], _U32(b, r + behind)[0]
-            at, size = at & 0xFFFF, at >> 16
+            offset, padding = _U32(b, r + here)[0], _U32(b, r + behind)[0]
+            offset, size = offset & 0xFFFF, offset >> 16
             value: object = NO_ROOM
             if pointer is not None and (pointer + text.offset) & _ALL == COMM_TOKEN:
                 pass  # the kernel would read the thread's name there
-            elif size - 1 > need or (size and padding >> 16 and padding & 0xFFFF == at + size):
-                value = bytes(b[r + at : r + at + size - 1])
+            elif size - 1 > need or (size and padding >> 16 and padding & 0xFFFF == offset + size):
+                value = bytes(b[r + offset : r + offset + size - 1])
             elif not size and padding >> 16:
                 value = None
             sample = (*head.unpack_from(b, o), id, pointer, value)
@@ -205,13 +205,13 @@ class LongStrings:
             elif sample[event] in slots:
                 latest.setdefault(sample[TID], {})[sample[event]] = sample
             else:
-                found = latest.pop(sample[TID], None)
-                kept.append(sample if found is None else self._filled(sample, found))
+                values = latest.pop(sample[TID], None)
+                kept.append(sample if values is None else self._filled(sample, values))
         return kept
 
-    def _filled(self, sample: Sample, found: dict[int, Sample]) -> Sample:
+    def _filled(self, sample: Sample, of_events: dict[int, Sample]) -> Sample:
         values: list[Any] = list(sample)
-        for number, beside in found.items():
+        for number, beside in of_events.items():
             slots, text, base = self._slots[number]
             pointer, value = beside[-2:]
             if base >= 0 and sample[base] != pointer:
@@ -247,9 +247,9 @@ class Upkeep:
             return False
         self._crowded = crowded
         # The list is one of all tracers, and may be long.
-        found = (self.listed() or {}) if any(each.event.filter for each in self.beside) else {}
+        listed = (self.listed() or {}) if any(string.event.filter for string in self.beside) else {}
         self._again = time.monotonic() + _LOOK_S + 20 * (time.monotonic() - now)
-        costs = [(each.cost_ns, max(hits(each.number), sum(found.get(each.name, ())))) for each in self.beside]
+        costs = [(string.cost_ns, max(hits(string.number), sum(listed.get(string.name, ())))) for string in self.beside]
         taken = sum(cost * times for cost, times in costs) / 1e9
         return taken > _FREE_S + _SHARE * (now - self._begin)
 

@@ -19,10 +19,10 @@ _SHORTEST = 16
 
 def padding_of(site: FileSite, wanted: int) -> tuple[Fetch, ...]:
     """Fetch arguments that are so many bytes together with their NULs; none where there are not."""
-    found = _unbroken(site.path, site.offset, wanted)
-    if found is None or (many := -(-wanted // (found[1] + 1))) > _MOST:
+    run = _unbroken(site.path, site.offset, wanted)
+    if run is None or (many := -(-wanted // (run[1] + 1))) > _MOST:
         return ()
-    return (Fetch(f"@+{found[0]}", "string"),) * many
+    return (Fetch(f"@+{run[0]}", "string"),) * many
 
 
 @lru_cache(maxsize=16)
@@ -35,26 +35,26 @@ def _unbroken(path: str, offset: int, wanted: int) -> tuple[int, int] | None:
         with Elf(path) as elf:
             for segment in elf.loads:
                 if segment.flags & PF_X and segment.offset <= offset < segment.offset + segment.file_size:
-                    found = unbroken(elf.some(segment.offset, min(segment.file_size, _SEARCHED)), wanted)
-                    return None if found is None else (segment.offset + found[0], found[1])
+                    run = unbroken(elf.some(segment.offset, min(segment.file_size, _SEARCHED)), wanted)
+                    return None if run is None else (segment.offset + run[0], run[1])
     except TracerError:
         pass
     return None
 
 
 def unbroken(code: bytes, wanted: int) -> tuple[int, int] | None:
-    """The same in some bytes."""
+    """The place in some bytes at which such bytes begin, and their number."""
     shortest = min(_SHORTEST, wanted)
     while wanted >= shortest:
-        at = 0
+        start = 0
         # From the end: most steps pass over nearly all that is wanted.
-        while at + wanted < len(code):
-            nul = code.rfind(b"\0", at, at + wanted)
+        while start + wanted < len(code):
+            nul = code.rfind(b"\0", start, start + wanted)
             if nul < 0:
-                end = code.find(b"\0", at + wanted)
+                end = code.find(b"\0", start + wanted)
                 if end >= 0:
                     return end - wanted, wanted
                 break
-            at = nul + 1
+            start = nul + 1
         wanted = wanted * 3 // 4
     return None

@@ -1,4 +1,4 @@
-"""From the rings of all CPUs to samples in the order of time.
+"""Reads the rings of all CPUs into samples in the order of time.
 
 The rings are emptied in rounds, more often than samples are worked through, so that a slow program does not make them
 overflow. Each CPU writes in the order of time, but a sample that is stamped may not be written yet while another CPU's
@@ -34,23 +34,28 @@ class Reader:
     """Empties rings and decodes. `decoders` are by event number; with `pids` samples of others are dropped, but with
     `follow` not those of their descendants. Where these are followed, or there are several processes, forks are in the
     rings too. Where there is a `copier`, it empties the rings. `copies`: those that can grow. `long_strings` has what
-    events beside others tell.
+    events beside others tell. `identities`: the numbers of the events of descriptors that are no trace events.
     """
 
     def __init__(
         self, rings: Sequence[perf.Ring], decoders: Mapping[int, Decoder], shape: Shape, pids: Sequence[int] = (),
         follow: bool = False, copier: Copier | None = None, copies: Copies | None = None,
-        long_strings: LongStrings | None = None,
-    ) -> None:
+        long_strings: LongStrings | None = None, identities: Mapping[int, int] | None = None,
+    ) -> None:  # fmt: skip
         self._rings = rings
         self._copier = copier
         self._copies = copies
         self._long_strings = long_strings
+        self._identities = identities or {}
         self._decoders = decoders
         self._shape = shape
         self.pids = pids
         self._follow = follow
         self._family = {*pids} if pids and (follow or len(pids) > 1) else None
+        self._near = {*pids}
+        """Those of the family, and perhaps others: whose stacks are worth walking."""
+        self._forks: list[tuple[int, int]] = []
+        self._unsettled = False
         self._returned: list[Sample] = []
         self._rounds: deque[perf.Round] = deque()
         self._backlog = 0
@@ -66,7 +71,9 @@ class Reader:
         self.delivered = 0
         """Samples handed on."""
         self.kept: Counter[int] = Counter()
-        """Those of the process, or the family, by the number of their event; only where samples of others come too."""
+        """Those of the process, or the family, by the number of their event; only where samples of others come too, or
+        what perf counts is not its samples.
+        """
 
     def know(self, decoders: Mapping[int, Decoder]) -> None:
         """Decodes samples of further events too."""
@@ -88,16 +95,16 @@ class Reader:
         return self._backlog > self._limit // 4 * 3
 
     def collect(self, held_up: bool = False) -> None:
-        """One round: takes what is in the rings now. A round that finds nothing releases what the ones before it found;
-        who is `held_up` and cannot handle that has no use for it, and may ask for long.
+        """Does one round: it takes what is in the rings now. A round that finds nothing releases what the ones before
+        it found; who is `held_up` and cannot handle that has no use for it, and may ask for long.
         """
-        for found in self._taken():
-            if found.blocks or (not held_up and (self._carry or self._rounds)):
-                self._rounds.append(found)
-                self._backlog += sum(map(len, found.blocks))
-                self._complete = found.complete
+        for taken in self._taken():
+            if taken.blocks or (not held_up and (self._carry or self._rounds)):
+                self._rounds.append(taken)
+                self._backlog += sum(map(len, taken.blocks))
+                self._complete = taken.complete
             elif self._copier is not None and not self._rounds:
-                self._copier.free(found)
+                self._copier.free(taken)
 
     def keep_up(self) -> None:
         """Sees to it that the rings are emptied while samples are worked through."""
@@ -132,10 +139,12 @@ class Reader:
         samples = self._carry
         if self._rounds:
             oldest = self._rounds.popleft()
-            for block in oldest.blocks:
+            # Forks are in the last rings, which are emptied last: they come first, so that they are known.
+            for block in oldest.blocks[::-1]:
                 self._backlog -= len(block)
                 # A copy of all stacks would take longer than to walk them.
                 self._decode(block if self._shape.registers else bytes(block), samples)
+            self._forks.clear()
             if self._copier is not None:
                 self._copier.free(oldest)
             horizon = self._horizon
@@ -185,6 +194,7 @@ class Reader:
         if self.pids and self._family is None:
             (pid,) = self.pids
             out[begin:] = [sample for sample in out[begin:] if sample[PID] == pid]
+        if (self.pids or self._shape.identified) and self._family is None:
             self.kept.update(map(itemgetter(self._shape.event), out[begin:]))
 
     def _decode_runs(self, data: Bytes, out: list[Sample]) -> None:
@@ -193,6 +203,7 @@ class Reader:
         number_at = struct.calcsize(self._shape.prefix) + 4
         event_index = self._shape.event
         decoders, view, copies = self._decoders, memoryview(data), self._copies
+        pid, walks = struct.Struct("=I").unpack_from, bool(self.pids and self._shape.registers)
         position, end, singly, looked = 0, len(data), 0, 0
         while position < end:
             kind, _, size = header(data, position)
@@ -200,10 +211,12 @@ class Reader:
                 self._other(kind, data, position, out)
                 position += size
                 continue
-            event = number(data, position + number_at)[0]
+            event = number(data, position + number_at)[0] or self._identified(data, position)
             decoder = decoders[event]
             if decoder.decode is not None:
-                if copies is None:
+                if walks and not self._is_near(pid(data, position + 8)[0]):
+                    self.read += 1
+                elif copies is None:
                     out.append(decoder.decode(data, position))
                 elif not copies.is_double(event, data, position):
                     out.append(decoder.decode(data, position))
@@ -242,18 +255,30 @@ class Reader:
                 self._other(kind, data, position, out)
             else:
                 raw = position + chain_at + 8 + 8 * count(data, position + chain_at)[0] + 4
-                decode = self._decoders[number(data, raw)[0]].decode
+                decode = self._decoders[number(data, raw)[0] or self._identified(data, position)].decode
                 assert decode is not None, "with call chains every event has a decode function"
                 out.append(decode(data, position))
             position += size
 
+    def _is_near(self, pid: int) -> bool:
+        """Whether a process may be one of those that are traced."""
+        while self._unsettled:
+            born = {child for parent, child in self._forks if parent in self._near} - self._near
+            self._near |= born
+            self._unsettled = bool(born)
+        return pid in self._near
+
+    def _identified(self, data: Bytes, position: int) -> int:
+        """The number of an event whose record has none."""
+        return self._identities[_IDENTITY(data, position + _IDENTITY_AT)[0]]
+
     def _struct(self, decoder: Decoder, size: int) -> struct.Struct:
         """The whole record, its padding included."""
         key = (decoder.id, size)
-        found = self._sizes.get(key)
-        if found is None:
-            found = self._sizes[key] = struct.Struct(f"{decoder.codes}{size - struct.calcsize(decoder.codes)}x")
-        return found
+        layout = self._sizes.get(key)
+        if layout is None:
+            layout = self._sizes[key] = struct.Struct(f"{decoder.codes}{size - struct.calcsize(decoder.codes)}x")
+        return layout
 
     def _other(self, kind: int, data: Bytes, position: int, out: list[Sample]) -> None:
         if kind == perf.RECORD_LOST:
@@ -263,8 +288,14 @@ class Reader:
                 out.append(self._long_strings.lost(data, position + 24, self.pids[0] if self.pids else 0))
         elif kind == perf.RECORD_FORK:
             self.read -= 1
-            out.append(_BIRTH.unpack_from(data, position))
+            birth = _BIRTH.unpack_from(data, position)
+            self._forks.append((birth[TID], birth[PID]))
+            self._unsettled = self._follow
+            out.append(birth)
 
+
+_IDENTITY, _IDENTITY_AT = struct.Struct("=Q").unpack_from, 24
+"""The number of the descriptor in a sample that has it, behind the time."""
 
 _BIRTH = struct.Struct("=IHHII8xQ")
 """A fork as a sample that has the parent in the place of the thread: header, pid, ppid, two threads, time."""

@@ -54,7 +54,7 @@ class Waits:
         self._traps_others = True
 
     def refuse(self, source: Source) -> None:
-        """Before the trace: raises `ProgramError` under the attach points that read."""
+        """Raises `ProgramError`, before the trace, under the attach points that read."""
         what = self._look(_FIRST_S)
         if what is None:
             return
@@ -80,7 +80,7 @@ class Waits:
             self.begin(self._traps_others)
 
     def begin(self, traps_others: bool) -> None:
-        """All is attached; `traps_others`: what does not belong to the trace runs into the probes too."""
+        """Takes note that all is attached. `traps_others`: others than the traced run into the probes too."""
         self._traps_others = traps_others
         if self._events:
             self._patrol = Patrol(() if traps_others or self._follow else self._pids)
@@ -134,18 +134,18 @@ class Waits:
         that it may be in.
         """
         try:
-            mapped = [each for each in mappings(held.pid) if each.file is not None]
+            mapped = [mapping for mapping in mappings(held.pid) if mapping.file is not None]
         except TracerError:
             return ()
         here = {
-            (each.file[1], held.address - each.start + each.offset)
-            for each in mapped
-            if each.file is not None and each.start <= held.address < each.end
+            (mapping.file[1], held.address - mapping.start + mapping.offset)
+            for mapping in mapped
+            if mapping.file is not None and mapping.start <= held.address < mapping.end
         }
         exact = [event for event in self._reading if not here.isdisjoint(_places(event))]
         if here:
             return exact
-        inodes = {each.file[1] for each in mapped if each.file is not None}
+        inodes = {mapping.file[1] for mapping in mapped if mapping.file is not None}
         return [event for event in self._reading if any(inode in inodes for inode, _ in _places(event))]
 
     def _look(self, most_s: float) -> str | None:

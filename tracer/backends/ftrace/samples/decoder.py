@@ -1,4 +1,4 @@
-"""From a record in a ring to the tuple that a compiled clause takes: one decoder for each event."""
+"""Turns a record in a ring into the tuple that a compiled clause takes, with one decoder for each event."""
 
 from __future__ import annotations
 
@@ -87,12 +87,12 @@ def _branching(branches: Sequence[Decoder], field: FieldAt, shape: Shape, index:
     chain = struct.calcsize(shape.prefix)
     count = struct.Struct("=Q").unpack_from
 
-    def decode(data: Bytes, at: int) -> Sample:
-        raw = at + chain + 4
+    def decode(data: Bytes, offset: int) -> Sample:
+        raw = offset + chain + 4
         if shape.callchain:
-            raw += 8 + 8 * int(count(data, at + chain)[0])
+            raw += 8 + 8 * int(count(data, offset + chain)[0])
         branch: int = number(data, raw + field.offset)[0]
-        return decoders[branch](data, at)
+        return decoders[branch](data, offset)
 
     return Decoder(first.id, first.codes, decode, run, slots)
 

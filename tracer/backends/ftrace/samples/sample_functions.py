@@ -26,20 +26,20 @@ def reach(arrays: bytes, address: int, behind: NoRoom | None) -> Reach:
     """The bytes that arrays have of a string which the event does not hold, up to the first byte that is 0 or
     unreadable. Where there is another byte of its page, the 0 is the string's end.
     """
-    known, end, rest = arrays.partition(b"\0")
-    place = (address + len(known)) % 4096
-    there = (known and place) or rest[: 4095 - place].strip(b"\0")
-    return known, b"" if end and place <= 4088 and there else behind
+    read, end, rest = arrays.partition(b"\0")
+    place = (address + len(read)) % 4096
+    there = (read and place) or rest[: 4095 - place].strip(b"\0")
+    return read, b"" if end and place <= 4088 and there else behind
 
 
 def cut(arrays: bytes, address: int, kept: bytes, room: int) -> Reach:
-    """The same where the kernel `kept` no more of it than the room of those behind it: it is so long that it was not
-    measured, or unreadable further on. The latter, where a string that ended there had found room.
+    """The bytes of such a string where the kernel `kept` no more of it than the room of those behind it: it is so long
+    that it was not measured, or unreadable further on. The latter, where a string that ended there had found room.
     """
-    known, behind = reach(arrays, address, NO_ROOM)
-    if len(known) == len(arrays):
-        return max(known, kept, key=len), NO_ROOM
-    return known, None if behind is NO_ROOM and len(known) < room else behind
+    read, behind = reach(arrays, address, NO_ROOM)
+    if len(read) == len(arrays):
+        return max(read, kept, key=len), NO_ROOM
+    return read, None if behind is NO_ROOM and len(read) < room else behind
 
 
 def held(field: bytes, offset: int, size: int, sort: str) -> int | bytes | None:
@@ -62,19 +62,19 @@ def unwound(
     registers: int, unwinder: Unwinder | None, data: Bytes, raw: int, pid: int, at_ns: int, frames: int
 ) -> Stack:
     """The stack of a sample whose raw data begins at `raw`, by its registers and the copy of its stack."""
-    at = raw + _U32(data, raw - 4)[0]
-    if not _U64(data, at)[0] or unwinder is None:  # PERF_SAMPLE_REGS_ABI_NONE
+    position = raw + _U32(data, raw - 4)[0]
+    if not _U64(data, position)[0] or unwinder is None:  # PERF_SAMPLE_REGS_ABI_NONE
         return Stack(pid, ())
-    values = struct.unpack_from(f"={registers}Q", data, at + 8)
-    at += 8 + 8 * registers
-    size = _U64(data, at)[0]
-    filled = _U64(data, at + 8 + size)[0] if size else 0
-    stack = memoryview(data)[at + 8 : at + 8 + (filled & ~7)].cast("Q")
-    return unwinder.unwind(pid, values, stack, frames, at=at_ns)
+    values = struct.unpack_from(f"={registers}Q", data, position + 8)
+    position += 8 + 8 * registers
+    size = _U64(data, position)[0]
+    filled = _U64(data, position + 8 + size)[0] if size else 0
+    stack = memoryview(data)[position + 8 : position + 8 + (filled & ~7)].cast("Q")
+    return unwinder.unwind(pid, values, stack, frames, at_ns=at_ns)
 
 
-def user_stack(data: Bytes, at: int, count: int, pid: int, frames: int) -> Stack:
+def user_stack(data: Bytes, offset: int, count: int, pid: int, frames: int) -> Stack:
     """The call chain of `count` entries at `at`; without frames where the kernel could not walk it."""
-    chain = struct.unpack_from(f"={count}Q", data, at)
+    chain = struct.unpack_from(f"={count}Q", data, offset)
     addresses = tuple(address for address in chain if address < perf.CALLCHAIN_MARKS)
     return Stack(pid, addresses[:frames])

@@ -24,7 +24,7 @@ from tracer.backends.ftrace.fetchargs import (
     UserStack,
 )
 from tracer.backends.ftrace.samples.sample_functions import cut, held, last_true, reach, reached, unwound, user_stack
-from tracer.backends.ftrace.samples.shape import CPU, PID, TID, TIME, Bytes, Sample, Shape
+from tracer.backends.ftrace.samples.shape import PID, TID, TIME, Bytes, Sample, Shape
 from tracer.host.clock import ahead_ns
 from tracer.kernel.uprobe_events.events import Fetch
 from tracer.kernel.uprobe_events.format import EventFormat
@@ -38,6 +38,7 @@ _NONE = (1 << 32) - 1
 """Perf's number for a thread that has none any more."""
 COMM_TOKEN = _ALL - 69
 """Where the kernel reads `$comm` if told to fetch a string there (FETCH_TOKEN_COMM, -ECOMM; seen on 6.18)."""
+_LARGEST_NUMBER = (1 << 16) - 1  # of a trace event
 _PAGE = 4000  # less what an event has beside its fetch arguments, and the sentinel
 _CODES = {(1, False): "B", (2, False): "H", (4, False): "I", (8, False): "Q"}
 _CODES |= {(size, True): code.lower() for (size, _), code in _CODES.items()}
@@ -72,6 +73,7 @@ class Writer:
         self.strings = [number for number, fetch in enumerate(fetches) if fetch.is_string]
         self.has_sentinel = any(fetches[number] != THREAD_NAME for number in self.strings)
         self.late = late
+        self.number = format.id if format.id > _LARGEST_NUMBER else None
         self.first = shape.event + 1 + late
         self.resolved: list[Source] = []
         self.raw_codes = self._raw_codes()
@@ -83,15 +85,15 @@ class Writer:
 
     def slots(self) -> dict[int, list[int]]:
         """The places of the strings in a sample whose size the program does not give, by their fetch arguments."""
-        found: dict[int, list[int]] = {}
+        places: dict[int, list[int]] = {}
         for place, source in enumerate(self.resolved, self.first + len(self.fetches)):
             if isinstance(source, Text) and not source.arrays:
-                found.setdefault(source.fetch, []).append(place)
-        return found
+                places.setdefault(source.fetch, []).append(place)
+        return places
 
     def decoder(self) -> Callable[[Bytes, int], Sample] | None:
         """The decode function, or None where unpacking is enough."""
-        if not self.resolved and not self.shape.callchain:
+        if not self.resolved and not self.shape.callchain and self.number is None:
             return None
         codes = "=" + self.raw_codes if self.shape.callchain else self.codes
         names: dict[str, Any] = {
@@ -119,9 +121,11 @@ class Writer:
             lines += ["p = prefix(b, o)", f"c = o + {size + 8}", "r = c + 8 * p[-1] + 4", "t = p[:-1] + raw(b, r)"]
         else:
             lines += ["t = raw(b, o)", f"r = o + {size + 4}"]
+        if self.number is not None:  # its record has none
+            lines.append(f"t = t[:-1] + ({self.number:d},)")
         for number in self.strings:
-            at = f"t[{self.first + number}]"
-            lines.append(f"o{number} = {at} & 0xffff; n{number} = {at} >> 16; e{number} = o{number} + n{number}")
+            field = f"t[{self.first + number}]"
+            lines.append(f"o{number} = {field} & 0xffff; n{number} = {field} >> 16; e{number} = o{number} + n{number}")
         if self.has_sentinel and name == "decode":
             lines.append(f"if not n{self.strings[-1]}: return starved(b, o)")
         for number, following in zip(self.strings, self.strings[1:], strict=False):
@@ -160,7 +164,7 @@ class Writer:
                 other = f"t[{self.first - 1}]" if in_first_pid_namespace() else "0"
                 return f"({number} if {number} != {_NONE} else {other})"
             case FromSample(name=name):
-                return f"t[{ {'pid': PID, 'tid': TID, 'cpu': CPU, 'moment': TIME}[name] }]"
+                return f"t[{ {'pid': PID, 'tid': TID, 'cpu': self.shape.cpu_place, 'moment': TIME}[name] }]"
             case Number(guard=None):
                 return self._number(source)
         if source not in self.resolved:
@@ -197,14 +201,14 @@ class Writer:
         raise AssertionError(source)
 
     def _held(self, held: Held) -> str:
-        """What a field holds, or what lies where it says; None where that is not all there."""
+        """The bytes that a field holds, or that lie where it says; None where that is not all there."""
         field = f"t[{self.first + held.fetch}]"
         offset, size = int(held.offset), int(held.size)
         if held.start is None:
             whole = field
         else:
-            at = f"(r + {int(held.start)} + ({field} & 0xffff))"
-            whole = f"bytes(b[{at} : {at} + ({field} >> 16)])"
+            place = f"(r + {int(held.start)} + ({field} & 0xffff))"
+            whole = f"bytes(b[{place} : {place} + ({field} >> 16)])"
         value = f"held({whole}, {offset}, {size}, {held.sort!r})"
         return f"reached({value})" if held.any_size else value
 
@@ -215,14 +219,14 @@ class Writer:
         start = self._number(base) if isinstance(base, Number) else repr(base.value)
         arrays = " + ".join(f"t[{self.first + number}]" for number in text.arrays)
         arrays += f", ({start}) + {text.offset}"
-        known = f"reach({arrays}, {self._absent(fetch, starved)})"
+        reached = f"reach({arrays}, {self._absent(fetch, starved)})"
         if starved:
-            known = f"cut({arrays}, {here}, {_PAGE} - o{fetch}) if {whole} and k == {fetch} else {known}"
+            reached = f"cut({arrays}, {here}, {_PAGE} - o{fetch}) if {whole} and k == {fetch} else {reached}"
             whole += f" and k != {fetch}"
         if isinstance(base, Number) and base.guard is not None:
-            known = f"(({known}) if v{base.guard} else (b'', {self._absent(base.guard, starved)}))"
+            reached = f"(({reached}) if v{base.guard} else (b'', {self._absent(base.guard, starved)}))"
         null = self._is_at(base, text.offset, 0)
-        reach = f"({here}, b'') if {whole} else (b'', b'') if {null} else {known}"
+        reach = f"({here}, b'') if {whole} else (b'', b'') if {null} else {reached}"
         return reach if text.any_size else f"measured({reach}, {text.need + 1}, {text.need + 1})"
 
     def _absent(self, string: int, starved: bool) -> str:

@@ -1,11 +1,14 @@
-"""Functions that return no value, by what debug information says of them."""
+"""Functions that return no value in a general register, by what debug information says of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tracer.kinds.arch import EM_386
+from tracer.kinds.arch import EM_386, EM_X86_64
+from tracer.lang.types import Type
 from tracer.resolve.dwarf import types
+from tracer.resolve.dwarf.calls.passing import passed_by_reference
+from tracer.resolve.dwarf.calls.shapes import shape_of
 from tracer.resolve.dwarf.calls.stated_locations import is_llvms
 from tracer.resolve.dwarf.functions import attribute, function_at, has, origin
 from tracer.resolve.dwarf.units import constants as dw
@@ -21,23 +24,46 @@ _IN_REGISTER = frozenset((dw.BASE_TYPE, dw.POINTER, dw.ENUMERATION)) | dw.REFERE
 NO_VALUE = "it returns no value"
 ON_STACK = "it is on the stack, as all results of Go in 32-bit programs"
 IN_FLOATS = "it is in a floating-point register, which no probe can read"
+NO_NUMBER = "it is neither a number nor an address"
+NOT_SAID = "no debug information says what it is"
 UNUSED = "no caller uses its result, so the compiler has left it out"
 
 
 def no_result(entries: Entries, address: int, unused: Unused) -> str:
     """Why the function whose code holds an address returns nothing; "" where it returns something or nobody knows."""
     function = function_at(entries, address)
-    narrow = entries.elf.machine == EM_386
-    if narrow and function is not None and function.unit.top.number(dw.LANGUAGE) == dw.GO:
+    machine = entries.elf.machine
+    if machine == EM_386 and function is not None and function.unit.top.number(dw.LANGUAGE) == dw.GO:
         return ON_STACK
     if function is None or function.unit.top.number(dw.LANGUAGE, 0) not in dw.SAY_RESULTS:
         return ""
     if _is_void(function):
         return NO_VALUE
-    if narrow and _is_real(function):
+    if _is_in_floats(function, machine):
         return IN_FLOATS
     start = start_of(function)
     return UNUSED if start is not None and _may_be_dropped(entries, function, start) and unused(start) else ""
+
+
+def result_type(entries: Entries, address: int, key: str) -> Type | str:
+    """The type of what the function whose code holds an address returns in the register of `retval`; else why nothing
+    is known to be there. `key`: see `types.type_of`.
+    """
+    function = function_at(entries, address)
+    if function is None or function.unit.top.number(dw.LANGUAGE, 0) not in dw.SAY_RESULTS:
+        return NOT_SAID
+    if _is_void(function):
+        return NO_VALUE
+    stated = attribute(function, dw.TYPE)
+    kind = types.plain(stated)
+    if kind is None or kind.tag not in _IN_REGISTER or kind.number(dw.ENCODING) == dw.COMPLEX_FLOAT:
+        return NO_NUMBER
+    if _is_float(kind):
+        return IN_FLOATS
+    try:
+        return types.type_of(stated, key)
+    except types.UnknownType:
+        return NO_NUMBER
 
 
 def is_in_two(entries: Entries, address: int) -> bool:
@@ -47,9 +73,23 @@ def is_in_two(entries: Entries, address: int) -> bool:
     return kind is not None and kind.tag in _IN_REGISTER and kind.number(dw.BYTE_SIZE, 0) == 8 and not _is_float(kind)
 
 
-def _is_real(function: Entry) -> bool:
-    kind = types.plain(attribute(function, dw.TYPE))
-    return kind is not None and kind.tag == dw.BASE_TYPE and _is_float(kind)
+def _is_in_floats(function: Entry, machine: int) -> bool:
+    """Whether no part of the result is in a general register: a number with a fraction, or a struct of such numbers
+    where the ABI is that of C and C++ on x86-64 (3.2.3 of its document). A class that must not be copied as bytes is
+    in memory, at the address that is returned.
+    """
+    result = types.plain(attribute(function, dw.TYPE))
+    if result is None:
+        return False
+    if machine != EM_X86_64 or function.unit.top.number(dw.LANGUAGE) == dw.RUST:
+        return result.tag == dw.BASE_TYPE and _is_float(result)
+    if passed_by_reference(result):
+        return False
+    try:
+        shape = shape_of(result)
+    except types.UnknownType:
+        return False
+    return not shape.in_memory and bool(shape.classes) and "integer" not in shape.classes
 
 
 def _is_float(kind: Entry) -> bool:
@@ -62,9 +102,9 @@ def _is_void(function: Entry) -> bool:
     if dw.ABSTRACT_ORIGIN in last or dw.SPECIFICATION in last:
         return False  # what it is a copy of is in a file that is not here
     if not has(function, dw.TYPE):
-        attributes = (each for _, _, kind in function.unit.walk() for each in kind.attributes)
+        attributes = (entry for _, _, kind in function.unit.walk() for entry in kind.attributes)
         return any(name == dw.TYPE for name, _, _ in attributes)
-    kind = next((found for each in (function, last) if (found := each.follow(dw.TYPE)) is not None), None)
+    kind = next((type_entry for entry in (function, last) if (type_entry := entry.follow(dw.TYPE)) is not None), None)
     while kind is not None and (kind.tag == dw.TYPEDEF or kind.tag in dw.QUALIFIERS):
         if dw.TYPE not in kind:
             return True

@@ -76,7 +76,7 @@ class Python:
         if isinstance(layout, str):
             return Refused(f"{path} (Python {shown})", layout)
         functions = (*symbols.named(_EVALUATE), *symbols.named(f"{_EVALUATE}.cold"))
-        places = {(each.address, each.address + each.size) for each in functions}
+        places = {(function.address, function.address + function.size) for function in functions}
         if not places:
             return Refused(f"{path} (Python {shown})", f"it has no symbol {_EVALUATE}")
         if len(places) == 1:
@@ -104,18 +104,18 @@ def _outlined(elf: Elf, symbols: Symbols, place: tuple[int, int]) -> set[tuple[i
     middle of it.
     """
     code = MachineCode(elf, symbols)
-    found = set()
+    parts = set()
     try:
-        for each in code.instructions(Range(*place, _EVALUATE)):
-            target = each.target if each.jumps else None
-            if target is None or place[0] <= target < place[1] or symbols.at(target) is not None:
+        for instruction in code.instructions(Range(*place, _EVALUATE)):
+            target = instruction.target if instruction.jumps else None
+            if target is None or place[0] <= target < place[1] or symbols.function_at(target) is not None:
                 continue
-            frame = code.frames.at(target)
+            frame = code.frames.frame_at(target)
             if frame is not None and frame.start < target:
-                found.add((frame.start, frame.start + frame.size))
+                parts.add((frame.start, frame.start + frame.size))
     except TracerError:
         pass  # there is no disassembler, or the file is damaged: then frames stand behind the native ones
-    return found
+    return parts
 
 
 def _line(minor: int, code: Code, instruction: int) -> int | None:
@@ -124,8 +124,8 @@ def _line(minor: int, code: Code, instruction: int) -> int | None:
 
 def _version(elf: Elf, symbols: Symbols, path: str) -> tuple[int, int] | None:
     """Major and minor: from 3.11 on the library has it, before that its name."""
-    for each in symbols.variables("Py_Version"):
-        data = elf.memory(each.address, 8, "the version of Python")
+    for variable in symbols.variables("Py_Version"):
+        data = elf.memory(variable.address, 8, "the version of Python")
         if data is not None and len(data) == 8:
             number = struct.unpack("=Q", data)[0]
             return number >> 24 & 255, number >> 16 & 255

@@ -1,4 +1,4 @@
-"""Where CPython has what a stack needs, by version.
+"""The layouts of CPython, by version: the offsets of the fields that a stack needs.
 
 3.8 to 3.12: offsetof() by each version's own headers (Include/internal with Py_BUILD_CORE) in 3.8.18, 3.9.18, 3.10.13,
 3.11.7 and 3.12.1 for x86-64; the layout is the same in all releases of a version. From 3.13 on the interpreter says it
@@ -105,7 +105,7 @@ def described(table: bytes) -> Layout | str:
         return _FREE
     thread, frame, code = _PARTS[minor]
     adaptive = words[code + 9]
-    found = Layout(
+    layout = Layout(
         interpreters=words[_INTERPRETERS], next_interpreter=words[_NEXT], threads=words[_THREADS],
         next_thread=words[thread + 2], identity=words[thread + 5], frame=words[thread + 4], hops=0, hop=0,
         previous=words[frame + 1], code=words[frame + 2], instruction=words[frame + 3], instructions=adaptive,
@@ -116,6 +116,6 @@ def described(table: bytes) -> Layout | str:
         table=words[code + 4], mark=words[code + 5] + 24, ascii=40, compact=56, minor=minor,
     )  # fmt: skip
     sizes = words[frame], words[code]
-    inside = max(found.previous, found.owner) < sizes[0] and max(found.name, adaptive) < sizes[1] < 1 << 12
-    small = all(0 <= getattr(found, each) < _FARTHEST for each in names(found))
-    return found if inside and small else _NOT_AS_EXPECTED
+    inside = max(layout.previous, layout.owner) < sizes[0] and max(layout.name, adaptive) < sizes[1] < 1 << 12
+    small = all(0 <= getattr(layout, field) < _FARTHEST for field in names(layout))
+    return layout if inside and small else _NOT_AS_EXPECTED

@@ -1,4 +1,4 @@
-"""From an instruction of a code object to its line, by the table that CPython keeps, in the three forms it has had.
+"""Finds the line of an instruction of a code object in the table that CPython keeps, in the three forms it has had.
 
 Sources: Objects/lnotab_notes.txt (up to 3.10), Objects/locations.md (from 3.11 on) of CPython. Instructions are counted
 in code units of two bytes.
@@ -27,18 +27,18 @@ def line_of(minor: int, table: bytes, first: int, instruction: int) -> int | Non
 def _lnotab(table: bytes, first: int) -> Iterator[tuple[int | None, int | None]]:
     """The end of each range in bytes, None for the last, and its line."""
     address, line = 0, first
-    for at in range(0, len(table) - 1, 2):
-        address += table[at]
+    for position in range(0, len(table) - 1, 2):
+        address += table[position]
         yield address, line
-        line += _signed(table[at + 1])
+        line += _signed(table[position + 1])
     yield None, line
 
 
 def _line_table(table: bytes, first: int) -> Iterator[tuple[int | None, int | None]]:
     end, line = 0, first
-    for at in range(0, len(table) - 1, 2):
-        end += table[at]
-        step = _signed(table[at + 1])
+    for position in range(0, len(table) - 1, 2):
+        end += table[position]
+        step = _signed(table[position + 1])
         if step == -128:
             yield end, None
         else:
@@ -47,34 +47,34 @@ def _line_table(table: bytes, first: int) -> Iterator[tuple[int | None, int | No
 
 
 def _locations(table: bytes, first: int) -> Iterator[tuple[int | None, int | None]]:
-    at, end, line = 0, 0, first
-    while at < len(table):
-        head = table[at]
+    position, end, line = 0, 0, first
+    while position < len(table):
+        head = table[position]
         kind = head >> 3 & 15
         end += 2 * ((head & 7) + 1)
-        at += 1
+        position += 1
         if kind in (_LONG, _NO_COLUMNS):
-            value, at = _varint(table, at)
+            value, position = _varint(table, position)
             line += -(value >> 1) if value & 1 else value >> 1
         elif _ONE_LINE <= kind < _NO_COLUMNS:
             line += kind - _ONE_LINE
         # Columns follow: each entry begins with a byte whose highest bit is set, and no other byte has that.
-        while at < len(table) and not table[at] & 128:
-            at += 1
+        while position < len(table) and not table[position] & 128:
+            position += 1
         yield end, None if kind == _NO_LOCATION else line
 
 
-def _varint(table: bytes, at: int) -> tuple[int, int]:
+def _varint(table: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
-    while at < len(table):
-        byte = table[at]
-        at += 1
+    while position < len(table):
+        byte = table[position]
+        position += 1
         if shift < _WIDEST:
             value |= (byte & 63) << shift
         shift += 6
         if not byte & 64:
             break
-    return value, at
+    return value, position
 
 
 def _signed(byte: int) -> int:

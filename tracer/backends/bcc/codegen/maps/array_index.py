@@ -22,34 +22,34 @@ FIRST = C("0")
 def index_of(function: CFunction, table: Table, key: Sequence[Value]) -> C:
     """The number of a key among all of the table's grid."""
     assert table.grid is not None
-    found: C = FIRST
+    total: C = FIRST
     step = table.grid.count
     for part, kind, value in zip(table.grid.parts, table.decl.key, key, strict=True):
         step //= part.count
         if isinstance(part, Numbers):
-            at = cast("u32", computed(function, value))
+            index = cast("u32", computed(function, value))
             if part.low:
-                at = binary("-" if part.low > 0 else "+", at, C(f"{abs(part.low)}"), "u32")
+                index = binary("-" if part.low > 0 else "+", index, C(f"{abs(part.low)}"), "u32")
         else:
             assert isinstance(kind, StringType)
-            at = _text(function, part, kind, value)
-        if at != FIRST:
-            at = at if step == 1 else binary("*", at, C(f"{step}"), "u32")
-            found = at if found == FIRST else binary("+", found, at, "u32")
-    return found
+            index = _text(function, part, kind, value)
+        if index != FIRST:
+            index = index if step == 1 else binary("*", index, C(f"{step}"), "u32")
+            total = index if total == FIRST else binary("+", total, index, "u32")
+    return total
 
 
 def _text(function: CFunction, part: Texts, kind: StringType, value: Value) -> C:
     text = constant(function, value)
     if text is not None:
-        known = cut(text, kind)
-        return C(f"{part.texts.index(known) if known in part.texts else 0}")  # a clause without sites has no text
+        bytes = cut(text, kind)
+        return C(f"{part.texts.index(bytes) if bytes in part.texts else 0}")  # a clause without sites has no text
     match bare(value):
         case SiteText(name=name):
             word = function.shared.site_texts.place_word(name, kind, part)
             return cast("u32", C(f"SITE_WORD({word})"))
         case Op(op=operations.SELECT, args=(condition, then, otherwise)):
-            one, other = (_text(function, part, kind, each) for each in (then, otherwise))
+            one, other = (_text(function, part, kind, branch) for branch in (then, otherwise))
             return choice(computed(function, condition), one, other, "u32")
         case Name(id=id):
             step = function.placement.defined[id]

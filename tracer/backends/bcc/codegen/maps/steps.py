@@ -26,30 +26,30 @@ FIRST_TABLE = 4
 def get(function: CFunction, step: model.MapGet) -> None:
     """A value out of a map; 0 or empty where the key is not there."""
     table = function.shared.tables[step.map]
-    found = _find(function, table, step)
+    words = _find(function, table, step)
     kind = step.name.type
     if scalar(kind):
-        value = choice(found, _stored(table, found), C("0"), "u64")
+        value = choice(words, _stored(table, words), C("0"), "u64")
         function.declare(step.name.id, kind, value)
         return
     to = function.home(step.name)
     if isinstance(kind, StringType):
         clear(function, to)
-    with function.block(f"if ({found})"):
-        _copy(function, kind, to, size_of(kind), found.text)
+    with function.block(f"if ({words})"):
+        _copy(function, kind, to, size_of(kind), words.text)
     if not isinstance(kind, StringType):
         with function.block("else"):
             zero(function, to)
 
 
 def _copy(function: CFunction, kind: Type, to: Buffer, size: int, source: str) -> None:
-    """So many bytes of a map's element; of a string what is there, into a buffer that is empty."""
+    """Copies so many bytes of a map's element; of a string what is there, into a buffer that is empty."""
     all_used(function, to, size)
     text = "_text" if isinstance(kind, StringType) else ""
-    function.line(f"copy_kernel{text}({to.at(0)}, {size}, {source});")
+    function.line(f"copy_kernel{text}({to.address(0)}, {size}, {source});")
 
 
-def each(function: CFunction, step: model.Each, body: Callable[[], None]) -> None:
+def for_each(function: CFunction, step: model.Each, body: Callable[[], None]) -> None:
     """`for ($kv : @x)`: the kernel calls a function for each element of each of the map's tables."""
     table = function.shared.tables[step.map]
     layout = table.key
@@ -61,18 +61,18 @@ def each(function: CFunction, step: model.Each, body: Callable[[], None]) -> Non
 
         def round(size: int = size) -> None:
             for name in carried:  # what was cleared before the loop began may still be there
-                own = "each->key[1]" if name == "mark" else "(u32)each->key[0]"
-                function.line(f"if ({own} != each->{name})")
+                now = "each->key[1]" if name == "mark" else "(u32)each->key[0]"
+                function.line(f"if ({now} != each->{name})")
                 function.line("\tgoto next;")
             _pair(function, table, step, pair, size)
             body()
 
-        made = callback(function, round, True, carried, first.given if first is not None else "")
+        called = callback(function, round, True, carried, first.given if first is not None else "")
         if first is None:
-            first, given = made, given_to(function, made, carried)
+            first, given = called, given_to(function, called, carried)
         else:
             function.line(f"if (!{given}.ended)")
-        walked = f"walk({_map(table, tier)}, EACH({made.name}, {made.number}), &{given}, 0);"
+        walked = f"walk({_map(table, tier)}, EACH({called.name}, {called.number}), &{given}, 0);"
         function.line("\t" * bool(tier) + walked)
     assert first is not None
     taken_from(function, first, given)
@@ -80,8 +80,8 @@ def each(function: CFunction, step: model.Each, body: Callable[[], None]) -> Non
 
 def _carried(table: Table) -> dict[str, str]:
     """The words that elements of a table carry unless they have been cleared."""
-    found = {} if table.generation is None else {"generation": _generation(table)}
-    return found if table.mark is None else {**found, "mark": f"control->mark[{table.mark}]"}
+    words = {} if table.generation is None else {"generation": _generation(table)}
+    return words if table.mark is None else {**words, "mark": f"control->mark[{table.mark}]"}
 
 
 def _pair(function: CFunction, table: Table, step: model.Each, to: Buffer, size: int) -> None:
@@ -90,54 +90,54 @@ def _pair(function: CFunction, table: Table, step: model.Each, to: Buffer, size:
     assert layout is not None
     word = 0
     for part, offset in zip(layout.parts, layout.offsets, strict=True):
-        own = to.part(word, part)
+        target = to.part(word, part)
         word += size_of(part) // 8
         if 0 not in used:
             continue
         there = min(size_of(part), size - offset)
-        if isinstance(part, StringType) and own.used:
-            clear(function, own)
+        if isinstance(part, StringType) and target.used:
+            clear(function, target)
         elif there < size_of(part):
-            zero(function, own, there // 8)
+            zero(function, target, there // 8)
         if there <= 16:
             for index in range(there // 8):
-                function.line(f"{own.word(index)} = each->key[{offset // 8 + index}];")
+                function.line(f"{target.word(index)} = each->key[{offset // 8 + index}];")
         else:
-            _copy(function, part if own.used else BOOL, own, there, f"each->key + {offset // 8}")
+            _copy(function, part if target.used else BOOL, target, there, f"each->key + {offset // 8}")
     if 1 not in used:
         return
-    own, value = to.behind(word), C("each->value")
+    target, value = to.behind(word), C("each->value")
     if scalar(table.decl.value):
-        function.line(f"{own.word(0)} = {cast(c_type(table.decl.value), _stored(table, value))};")
+        function.line(f"{target.word(0)} = {cast(c_type(table.decl.value), _stored(table, value))};")
         return
     if isinstance(table.decl.value, StringType):
-        clear(function, own)
-    _copy(function, table.decl.value, own, size_of(table.decl.value), value.text)
+        clear(function, target)
+    _copy(function, table.decl.value, target, size_of(table.decl.value), value.text)
 
 
 def _items_used(step: model.Each) -> set[int]:
     """The parts of the loop's pair that the body uses: 0 the key, 1 the value."""
-    found: set[int] = set()
+    items: set[int] = set()
 
     def look(value: Value) -> None:
         match value:
             case Op(op=operations.ITEM, args=(Name() as whole, Const(value=int(index)))) if whole == step.name:
-                found.add(index)
+                items.add(index)
             case Op(args=args):
                 for arg in args:
                     look(arg)
             case Name() if value == step.name:
-                found.update((0, 1))
+                items.update((0, 1))
 
     for inner in walk(step.body):
         for value in used(inner):
             look(value)
-    return found
+    return items
 
 
-def _stored(table: Table, found: C) -> C:
+def _stored(table: Table, words: C) -> C:
     signed = isinstance(table.decl.value, IntType) and table.decl.value.signed
-    return C(kept_of(table.decl).read[0 if signed else 1].format(found))
+    return C(kept_of(table.decl).read[0 if signed else 1].format(words))
 
 
 def has(function: CFunction, step: model.MapHas) -> None:
@@ -168,11 +168,11 @@ def assign(function: CFunction, step: model.MapSet) -> None:
         else:
             call_of = "assign_word"
     elif step.value.type == decl and isinstance(step.value, Name):
-        source = pointer(function, step.value).at(0)
+        source = pointer(function, step.value).address(0)
     else:
         value = function.whole(step, "value")
         into(function, step.value, value, decl)
-        source = value.at(0)
+        source = value.address(0)
     key = _key(function, table, step)
     _on_table(function, table, key, f"{call_of}({{map}}, {{key}}, {source}, {_length(table)});")
 
@@ -207,7 +207,7 @@ def update(function: CFunction, step: model.Update) -> None:
     number = computed(function, step.value) if buckets is not None or encode is not None else C("")
     if buckets is not None:
         number = number if encode is None else function.temporary("number", cast("u64", number))
-        arguments = (literal(each, IntType()) for each in buckets.arguments(*buckets.of(decl)))
+        arguments = (literal(argument, IntType()) for argument in buckets.arguments(*buckets.of(decl)))
         bucket = function.temporary("bucket", call(buckets.function, cast("u64", number), *arguments), "u32")
     if encode is not None:
         signed = isinstance(decl.value, IntType) and decl.value.signed
@@ -242,9 +242,9 @@ def _key(function: CFunction, table: Table, step: KeyStep, bucket: C | None = No
     """Writes what is still missing of a key."""
     layout = table.key
     assert layout is not None
-    own = bare(step.key[0]) if len(step.key) == 1 and not layout.head else None
-    if isinstance(own, Name) and own.type == layout.parts[0] and not scalar(own.type):
-        return function.buffers[own.id]  # the key is what has been read, wherever it is
+    whole = bare(step.key[0]) if len(step.key) == 1 and not layout.head else None
+    if isinstance(whole, Name) and whole.type == layout.parts[0] and not scalar(whole.type):
+        return function.buffers[whole.id]  # the key is what has been read, wherever it is
     key = function.whole(step, "key")
     for part, kind, offset in zip(step.key, layout.parts, layout.offsets, strict=True):
         into(function, part, key.part(offset // 8, kind), kind)
@@ -272,13 +272,13 @@ def _head(table: Table, bucket: C | None) -> str:
 def _find(function: CFunction, table: Table, step: KeyStep) -> C:
     """A pointer to the words of a map's value, or NULL."""
     key = _key(function, table, step)
-    found = C(function.name("found"))
+    pointer_to = C(function.name("found"))
     if len(table.numbers) == 1:
-        function.line(f"u64 *{found} = map_lookup({_map(table)}, {key.at(0)});")
+        function.line(f"u64 *{pointer_to} = map_lookup({_map(table)}, {key.address(0)});")
     else:
-        function.line(f"u64 *{found};")
-        _on_table(function, table, key, f"{found} = map_lookup({{map}}, {{key}});")
-    return found
+        function.line(f"u64 *{pointer_to};")
+        _on_table(function, table, key, f"{pointer_to} = map_lookup({{map}}, {{key}});")
+    return pointer_to
 
 
 def _any_bucket(function: CFunction, table: Table, key: Buffer) -> C:
@@ -311,11 +311,11 @@ def _add(
 ) -> None:  # fmt: skip
     number = number or _once(function, value)
     if table.grid is not None:
-        at = index_of(function, table, step.key)
+        index = index_of(function, table, step.key)
         if bucket is not None:
-            scaled = binary("*", at, C(f"{table.buckets}"), "u32")
-            at = bucket if at == FIRST else binary("+", scaled, bucket, "u32")
-        function.line(f"array_{table.cell.add}({_map(table)}, {at}, {number});")
+            scaled = binary("*", index, C(f"{table.buckets}"), "u32")
+            index = bucket if index == FIRST else binary("+", scaled, bucket, "u32")
+        function.line(f"array_{table.cell.add}({_map(table)}, {index}, {number});")
         return
     key = _key(function, table, step, bucket)
     length = _length(table)
@@ -327,9 +327,9 @@ def _add(
 
 def _count_key(function: CFunction, table: Table, key: Buffer, bucket: C) -> None:
     """Counts a key where probes ask for the length of a histogram: it is new if none of its buckets is there."""
-    known = function.temporary("known", C("0"))
-    _on_table(function, table, key, f"{known} = present(map_lookup({{map}}, {{key}}));")
-    with function.block(f"if (!{known})"):
+    is_known = function.temporary("known", C("0"))
+    _on_table(function, table, key, f"{is_known} = present(map_lookup({{map}}, {{key}}));")
+    with function.block(f"if (!{is_known})"):
         with function.block(f"if (!{_any_bucket(function, table, key)})"):
             function.line(f"made({_length(table)});")
         function.line(f"{key.word(0)} = {_head(table, bucket)};")
@@ -348,9 +348,9 @@ def _on_table(function: CFunction, table: Table, key: Buffer, call: str) -> None
     layout = table.key
     assert layout is not None
     for tier, size in enumerate(layout.sizes[:-1]):
-        function.line(f"{'else if' if tier else 'if'} (!((char *){key.at(0)})[{size - 1}])")
-        function.line("\t" + call.format(map=_map(table, tier), key=key.at(0)))
-    last = call.format(map=_map(table, len(layout.sizes) - 1), key=key.at(0))
+        function.line(f"{'else if' if tier else 'if'} (!((char *){key.address(0)})[{size - 1}])")
+        function.line("\t" + call.format(map=_map(table, tier), key=key.address(0)))
+    last = call.format(map=_map(table, len(layout.sizes) - 1), key=key.address(0))
     if len(layout.sizes) == 1:
         function.line(last)
     else:

@@ -71,19 +71,19 @@ def site_texts(variants: Sequence[Variant], tables: Iterable[Table]) -> SiteText
     """The texts of these variants, each text as long as the longest and closed by a NUL."""
     told = [{name: _bytes(value) for name, value in variant.told.items()} for variant in variants]
     sizes = {
-        name: max(len(each[name]) // 8 for each in told if name in each)
-        for name in SITE_VALUES if any(name in each for each in told)
+        name: max(len(texts[name]) // 8 for texts in told if name in texts)
+        for name in SITE_VALUES if any(name in texts for texts in told)
     }  # fmt: skip
     places = tuple(dict.fromkeys(_places(tables))) if variants else ()
-    known = [{text: place for place, text in enumerate(part.texts)} for _, _, part in places]
+    numbers = [{text: place for place, text in enumerate(part.texts)} for _, _, part in places]
     words = {}
     for variant, texts in zip(variants, told, strict=True):
         # A clause with other maps has no place in this one, and reads none.
-        own = (
-            found.get(text_of_site(variant, built_in, kind), 0)
-            for (built_in, kind, _), found in zip(places, known, strict=True)
+        places_here = (
+            places_by_text.get(text_of_site(variant, built_in, kind), 0)
+            for (built_in, kind, _), places_by_text in zip(places, numbers, strict=True)
         )
-        packed = struct.pack(f"={len(places)}Q", *own)
+        packed = struct.pack(f"={len(places)}Q", *places_here)
         padded = b"".join([texts.get(name, b"").ljust(8 * size, b"\0") for name, size in sizes.items()])
         words[variant.id] = padded + packed
     return SiteTexts(sizes, places, words)
@@ -103,14 +103,14 @@ def _places(tables: Iterable[Table]) -> Iterable[_Place]:
 
 def noted_sites(plan: Plan) -> dict[int, range]:
     """The numbers of sites, from 1 on in their order, of each attach point that has several, by its own number."""
-    found: dict[int, range] = {}
+    ranges: dict[int, range] = {}
     following = 1
     for number, point in enumerate(points(plan)):
-        own = len(point.sites)
-        if 1 < own <= _LARGEST and following + own <= _MOST:
-            found[number] = range(following, following + own)
-            following += own
-    return found
+        count = len(point.sites)
+        if 1 < count <= _LARGEST and following + count <= _MOST:
+            ranges[number] = range(following, following + count)
+            following += count
+    return ranges
 
 
 def cookie(text: int, site: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 BYTES = 16
-"""Of each site: the longest instruction is 15 bytes, a nop and the five-byte nop behind it are 6."""
+"""The bytes of each site: the longest instruction is 15 bytes, a nop and the five-byte nop behind it are 6."""
 
 _FEW = 1024
 _WINDOW = 1 << 20
@@ -16,11 +16,11 @@ def code_at(read: Callable[[int, int], bytes], offsets: Sequence[int]) -> list[b
     """The first bytes at each offset, in order of these. `read` gives, for offset and size, what the file holds."""
     if len(offsets) <= _FEW:
         return [read(offset, BYTES) for offset in sorted(offsets)]
-    found = []
+    codes = []
     begin, last, window = 0, -1, b""
     for offset in sorted(offsets):
         if not begin <= offset <= last:
             window = read(offset, _WINDOW)
             begin, last = offset, offset + len(window) - BYTES
-        found.append(window[offset - begin : offset - begin + BYTES])
-    return found
+        codes.append(window[offset - begin : offset - begin + BYTES])
+    return codes
