@@ -201,7 +201,9 @@ def test_what_is_under_way_at_the_end_is_told_the_innermost_first() -> None:
 def test_the_records_of_a_program_are_hits_and_what_else_it_prints_stays() -> None:
     names = "time tid func sp back pid comm arg0"
     shapes = (
-        TupleType((UINT64, UINT64, StringType(64), UINT64, UINT64, UINT64, StringType(16), UINT64), tuple(names.split())),
+        TupleType(
+            (UINT64, UINT64, StringType(64), UINT64, UINT64, UINT64, StringType(16), UINT64), tuple(names.split())
+        ),
         TupleType((UINT64, UINT64, StringType(64), UINT64, UINT64), ("time", "tid", "func", "sp", "retval")),
         TupleType((UINT64, UINT64, UINT64, StringType(16)), ("time", "tid", "sp", "why")),
         UINT64,
