@@ -28,11 +28,9 @@ if os.environ.get("TRACER_TEST_WARM") != "1":
 
 
 @pytest.fixture(scope="session")
-def warms() -> Iterator[Warms]:
-    """Interpreters that have imported everything, for whoever runs many command lines."""
-    warms = Warms()
-    yield warms
-    warms.close()
+def warms() -> Warms:
+    """For whoever runs many command lines."""
+    return Warms()
 
 
 @pytest.fixture(scope="session")

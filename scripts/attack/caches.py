@@ -91,16 +91,16 @@ def _cached(config: Config, way: str, whole: bool, seed: int) -> Trial:
 
 def _locked(config: Config, way: str, whole: bool) -> Trial:
     def run(bench: Bench) -> Seen:
-        made = bench.folder / "run"
-        shutil.rmtree(made, ignore_errors=True)
-        made.mkdir()
+        prepared = bench.folder / "run"
+        shutil.rmtree(prepared, ignore_errors=True)
+        prepared.mkdir()
         if whole:
-            WAYS[way](made / "tracer")
+            WAYS[way](prepared / "tracer")
         else:
-            (made / "tracer").mkdir(0o700)
+            (prepared / "tracer").mkdir(0o700)
             for number in range(3):
-                WAYS[way](made / "tracer" / f"tracer_{number + 4_000_000}_0123456{number}")
-        script = f'mount --bind {shlex.quote(str(made))} /run; exec "$@"'
+                WAYS[way](prepared / "tracer" / f"tracer_{number + 4_000_000}_0123456{number}")
+        script = f'mount --bind {shlex.quote(str(prepared))} /run; exec "$@"'
         seen = bench.run(config, ("unshare", "-m", "/bin/sh", "-c", script, "sh"))
         judge(seen, bench.undisturbed(config))
         return seen
@@ -109,16 +109,16 @@ def _locked(config: Config, way: str, whole: bool) -> Trial:
 
 
 def trials(chance: random.Random, runs: int) -> list[Trial]:
-    """Each way for the cache, files in it, the folder of locks, locks."""
+    """Trials of each way for the cache, files in it, the folder of locks, locks."""
     warm = [config for config in CONFIGS if config.cache == "warm"]
-    made: list[Trial] = []
-    while len(made) < runs:
+    chosen: list[Trial] = []
+    while len(chosen) < runs:
         for way in WAYS:
             for whole in (True, False):
-                made.append(_cached(chance.choice(warm), way, whole, chance.randrange(1 << 32)))
+                chosen.append(_cached(chance.choice(warm), way, whole, chance.randrange(1 << 32)))
                 locks = [config for config in warm if config.backend == "ftrace"]
-                made.append(_locked(chance.choice(locks), way, whole))
-    return made[:runs]
+                chosen.append(_locked(chance.choice(locks), way, whole))
+    return chosen[:runs]
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ _AT_ONCE = 100
 def _row(backend: str, runs: list[Trees], trees: int, seconds: float) -> str:
     more = sorted(ns for run in runs for ns in run.more_ns)
     longer = f"{more[len(more) // 2] / 1000:.1f}, {more[len(more) * 99 // 100] / 1000:.1f} us" if more else "none"
-    counts = [sum(run.returned for run in runs), sum(run.left for run in runs), sum(len(run.wrong) for run in runs)]
+    columns = ((run.returned, run.abandoned, len(run.wrong)) for run in runs)
+    counts = [sum(column) for column in zip(*columns, strict=True)]
     return f"| {backend} | {trees:,} | {' | '.join(f'{count:,}' for count in counts)} | {longer} | {seconds:.0f} |"
 
 
@@ -46,11 +47,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for backend in ("bcc", "ftrace"):
             start, runs = time.monotonic(), list[Trees]()
-            for at in range(0, options.trees, _AT_ONCE):
-                count = min(_AT_ONCE, options.trees - at)
-                runs.append(compared(path, backend, options.seed + at, count, Path(folder) / "said"))
+            for first in range(0, options.trees, _AT_ONCE):
+                count = min(_AT_ONCE, options.trees - first)
+                runs.append(compared(path, backend, options.seed + first, count, Path(folder) / "said"))
                 for line in runs[-1].wrong:
-                    print(f"{backend}, seed {options.seed + at}: {line}", file=sys.stderr)
+                    print(f"{backend}, seed {options.seed + first}: {line}", file=sys.stderr)
                 wrong += len(runs[-1].wrong)
             rows.append(_row(backend, runs, options.trees, time.monotonic() - start))
             print(rows[-1], flush=True)

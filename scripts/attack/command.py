@@ -1,4 +1,4 @@
-"""What the attacks that are no injected errors share: the options, the benches, the table of what was found."""
+"""The command that the attacks without injected errors share: the options, the benches, the table of what was found."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HELD_UP = "once every probe that runs has ended: ", "dyn_event_seq_start"
 
 @dataclass(frozen=True)
 class Trial:
-    """One run: its name, and what does and judges it on a bench."""
+    """A run of an attack: its name, and what does and judges it on a bench."""
 
     name: str
     run: Callable[[Bench], Seen]
@@ -51,13 +51,14 @@ def command(doc: str, make: Callable[[random.Random, int], Sequence[Trial]], run
     before, start = traces(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tracer-attack-") as folder:
         os.chmod(folder, 0o755)
-        found = run(trials, [Bench(Path(folder) / str(job), target) for job in range(options.jobs)])
-    left = left_since(before)
-    table = f"{summary(name, found, time.monotonic() - start)}\n| left in the kernel after all | {left or 'nothing'} |"
+        results = run(trials, [Bench(Path(folder) / str(job), target) for job in range(options.jobs)])
+    lasting = left_since(before)
+    figures = summary(name, results, time.monotonic() - start)
+    table = f"{figures}\n| left in the kernel after all | {lasting or 'nothing'} |"
     print(table)
     if options.write:
         write(name, table)
-    return bool(left or any(seen.wrongs for _, seen in found))
+    return bool(lasting or any(seen.wrongs for _, seen in results))
 
 
 def write(name: str, table: str) -> None:
@@ -83,7 +84,7 @@ def run(trials: Sequence[Trial], benches: Sequence[Bench]) -> list[tuple[str, Se
                 except Exception as error:
                     seen = Seen()
                     seen.wrong("the attack itself failed", repr(error))
-                if not any(each in words for _, words in seen.wrongs for each in _HELD_UP):
+                if not any(sign in words for _, words in seen.wrongs for sign in _HELD_UP):
                     break
                 bench.renew()
             for kind, words in seen.wrongs:
@@ -98,18 +99,18 @@ def run(trials: Sequence[Trial], benches: Sequence[Bench]) -> list[tuple[str, Se
         return pool.map(one, trials, 1)
 
 
-def summary(name: str, found: Sequence[tuple[str, Seen]], seconds: float) -> str:
+def summary(name: str, results: Sequence[tuple[str, Seen]], seconds: float) -> str:
     """A table for the docs."""
-    wrong = [seen for _, seen in found if seen.wrongs]
+    wrong = [seen for _, seen in results if seen.wrongs]
     kinds = Counter(kind for seen in wrong for kind in {kind for kind, _ in seen.wrongs})
-    ends = Counter("status 0" if seen.status == 0 else "an error" if seen.status else "?" for _, seen in found)
-    killed = sum((seen.status or 0) < 0 for _, seen in found)
+    ends = Counter("status 0" if seen.status == 0 else "an error" if seen.status else "?" for _, seen in results)
+    killed = sum((seen.status or 0) < 0 for _, seen in results)
     lines = [
         f"| {name} | |",
         "| --- | --- |",
-        f"| runs | {len(found)}, in {seconds:.0f} s |",
+        f"| runs | {len(results)}, in {seconds:.0f} s |",
         f"| ended with status 0, with an error, killed | {ends['status 0']}, {ends['an error'] - killed}, {killed} |",
-        f"| longest time to the end | {max((seen.seconds for _, seen in found), default=0):.1f} s |",
+        f"| longest time to the end | {max((seen.seconds for _, seen in results), default=0):.1f} s |",
         f"| runs that found a fault | {len(wrong)} |",
         *(f"| of them {kind} | {number} |" for kind, number in kinds.most_common()),
     ]

@@ -27,24 +27,24 @@ def _crowd(chance: random.Random) -> Trial:
 
     def run(bench: Bench) -> Seen:
         whole = Seen(status=0)
-        with target(bench.target) as own, ExitStack() as stack:
-            assert read_line(own) == "ready"
+        with target(bench.target) as traced, ExitStack() as stack:
+            assert read_line(traced) == "ready"
             running: list[tuple[str, Running]] = []
             for backend, shape, _ in orders:
                 folder = Path(tempfile.mkdtemp(dir=bench.folder))
-                words = ("--backend", backend, "-p", str(own.pid), "-e", SHAPES[shape].format(bench.target))
+                words = ("--backend", backend, "-p", str(traced.pid), "-e", SHAPES[shape].format(bench.target))
                 running.append((shape, stack.enter_context(tracing(folder, *words, ready=None))))
-            for _, each in running:
-                each.wait_for("Attached")
+            for _, tracer in running:
+                tracer.wait_for("Attached")
             start = time.monotonic()
-            tell(own)
-            if read_line(own) != ANSWER:
+            tell(traced)
+            if read_line(traced) != ANSWER:
                 whole.wrong("the target's answer")
-            for (_, each), (_, _, fate) in zip(running, orders, strict=True):
+            for (_, tracer), (_, _, fate) in zip(running, orders, strict=True):
                 time.sleep(fate / 50)
-                each.signal(signal.SIGKILL if fate < 1 / 3 else signal.SIGINT)
-            for (shape, each), (backend, _, fate) in zip(running, orders, strict=True):
-                done = each.wait(30)
+                tracer.signal(signal.SIGKILL if fate < 1 / 3 else signal.SIGINT)
+            for (shape, tracer), (backend, _, fate) in zip(running, orders, strict=True):
+                done = tracer.wait(30)
                 seen = Seen(done.status, done.text.strip(), done.err)
                 judge(seen, HITS[shape], kills=fate < 1 / 3)
                 if fate >= 1 / 3 and seen.out != HITS[shape]:
@@ -52,13 +52,13 @@ def _crowd(chance: random.Random) -> Trial:
                 whole.wrongs += [(kind, f"{backend} {shape}: {words}") for kind, words in seen.wrongs]
             whole.seconds = time.monotonic() - start
             end = time.monotonic() + 10
-            while (altered := altered_in(bench.target, own.pid)) and time.monotonic() < end:
+            while (altered := altered_in(bench.target, traced.pid)) and time.monotonic() < end:
                 time.sleep(0.05)
             if altered:
                 whole.wrong("a breakpoint left", altered)
-            assert own.stdin is not None
-            own.stdin.close()
-            if (said := read_line(own)) != "semaphore 0":
+            assert traced.stdin is not None
+            traced.stdin.close()
+            if (said := read_line(traced)) != "semaphore 0":
                 whole.wrong("a semaphore left", said)
         return whole
 
@@ -66,7 +66,7 @@ def _crowd(chance: random.Random) -> Trial:
 
 
 def trials(chance: random.Random, runs: int) -> list[Trial]:
-    """So many crowds; with --jobs 1 one after the other."""
+    """Trials with so many crowds; with --jobs 1 one after the other."""
     return [_crowd(chance) for _ in range(runs)]
 
 

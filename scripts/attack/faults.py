@@ -78,7 +78,7 @@ class Sweep:
             if seen.status != 0 or seen.wrongs or not seen.out:
                 raise AssertionError(f"undisturbed, {config}: {seen}")
             self.expected[config] = seen.out
-            return {calls[int(number)]: made for number, made in seen.counts.items()}
+            return {calls[int(number)]: count_of for number, count_of in seen.counts.items()}
 
         with ThreadPool(self.jobs) as pool:
             configs = list(configs)
@@ -87,14 +87,14 @@ class Sweep:
             printed = {out for config, out in self.expected.items() if config.shape == shape}
             if len(printed) > 1:
                 raise AssertionError(f"undisturbed runs of {shape} differ: {printed}")
-        return {str(config): made for config, made in zip(configs, counts, strict=True)}
+        return {str(config): calls for config, calls in zip(configs, counts, strict=True)}
 
     def run(self, faults: Iterable[Fault], until: float = math.inf) -> Iterator[dict[str, Any]]:
         """Does these runs, none that would begin after a moment of time.monotonic(); gives what is written down."""
         with ThreadPool(self.jobs) as pool:
-            for found in pool.imap_unordered(lambda fault: time.monotonic() < until and self._one(fault), faults):
-                if found:
-                    yield found
+            for row in pool.imap_unordered(lambda fault: time.monotonic() < until and self._one(fault), faults):
+                if row:
+                    yield row
 
     def _one(self, fault: Fault) -> dict[str, Any]:
         error, nth = number_of(fault.error), -fault.nth if fault.lasting else fault.nth
@@ -105,8 +105,8 @@ class Sweep:
                 seen.wrongs = [wrong for wrong in seen.wrongs if wrong[0] not in WORDLESS]
             if seen.wrongs:
                 bench.renew()
-        found = {"fault": str(fault), "hit": seen.hit, "status": seen.status, "seconds": round(seen.seconds, 2)}
-        return {**found, "wrongs": seen.wrongs, "err": seen.err[:1500]}
+        row = {"fault": str(fault), "hit": seen.hit, "status": seen.status, "seconds": round(seen.seconds, 2)}
+        return {**row, "wrongs": seen.wrongs, "err": seen.err[:1500]}
 
     @contextmanager
     def _bench(self) -> Iterator[Bench]:
@@ -128,21 +128,23 @@ def every(counts: Counts, places: int) -> list[Fault]:
     """
     faults = []
     for turn, config in enumerate(CONFIGS):
-        for call, made in sorted(counts.get(str(config), {}).items()):
+        for call, calls in sorted(counts.get(str(config), {}).items()):
             for number, error in enumerate(ERRORS.get(call, ())):
                 lasts = error in _LASTING and call not in _WRITES
                 # Where there are more calls than places, each configuration and error takes others of them.
                 shift = (turn * 0.6180339887 + number * 0.7548776662) % 1
-                chosen = range(1, made + 1) if 0 in (places, *range(made, places)) else [
-                    1 + int((place + shift) * made / places) for place in range(places)
+                chosen = range(1, calls + 1) if 0 in (places, *range(calls, places)) else [
+                    1 + int((place + shift) * calls / places) for place in range(places)
                 ]  # fmt: skip
-                for nth in sorted({min(nth, made) for nth in chosen}):
+                for nth in sorted({min(nth, calls) for nth in chosen}):
                     faults += [Fault(config, call, error, nth, lasting) for lasting in {False, lasts}]
     return faults
 
 
 def spread(faults: list[Fault], runs: int | None, seed: int) -> list[Fault]:
-    """So many of them, or all, in an order by a seed in which every call has its turn before one has its second."""
+    """Chooses so many of the faults, or all, in an order by a seed in which every call has its turn before one has its
+    second.
+    """
     shuffled = random.Random(seed).sample(faults, len(faults))
     seen: Counter[str] = Counter()
     turns = []
@@ -152,9 +154,9 @@ def spread(faults: list[Fault], runs: int | None, seed: int) -> list[Fault]:
     return [fault for _, fault in sorted(turns, key=lambda turn: turn[0])[:runs]]
 
 
-def summary(found: Iterable[dict[str, Any]]) -> str:
+def summary(results: Iterable[dict[str, Any]]) -> str:
     """A table of what was found, for the docs."""
-    rows = list(found)
+    rows = list(results)
     hit = [row for row in rows if row["hit"]]
     wrong = [row for row in hit if row["wrongs"]]
     kinds = Counter(kind for row in wrong for kind in {kind for kind, _ in row["wrongs"]})
@@ -201,9 +203,9 @@ def main() -> int:
 def _repeat(scratch: Path, fault: Fault) -> int:
     sweep = Sweep(scratch, 1)
     sweep.undisturbed([fault.config])
-    for found in sweep.run([fault]):
-        print(json.dumps({**found, "err": None}, indent=1), found["err"], sep="\n")
-    return bool(found["wrongs"])
+    for row in sweep.run([fault]):
+        print(json.dumps({**row, "err": None}, indent=1), row["err"], sep="\n")
+    return bool(row["wrongs"])
 
 
 def _sweep(sweep: Sweep, folder: Path, options: argparse.Namespace) -> int:
@@ -223,19 +225,19 @@ def _sweep(sweep: Sweep, folder: Path, options: argparse.Namespace) -> int:
         todo = [fault for fault in spread(faults, options.runs, options.seed) if str(fault) not in done]
     print(f"faults: {len(todo)} runs, seed {options.seed}, in {folder}", file=sys.stderr)
     with notes.open("a") as file:
-        for number, found in enumerate(sweep.run(todo), 1):
-            done[found["fault"]] = found
-            print(json.dumps(found), file=file, flush=True)
-            for kind, words in found["wrongs"]:
-                print(f"faults: {found['fault']}: {kind}: {words[:200]!r}", file=sys.stderr)
+        for number, row in enumerate(sweep.run(todo), 1):
+            done[row["fault"]] = row
+            print(json.dumps(row), file=file, flush=True)
+            for kind, words in row["wrongs"]:
+                print(f"faults: {row['fault']}: {kind}: {words[:200]!r}", file=sys.stderr)
             if number % 500 == 0:
                 print(f"faults: {number} of {len(todo)} in {time.monotonic() - start:.0f} s", file=sys.stderr)
-    left = left_since(before)
-    table = f"{summary(done.values())}\n| left in the kernel after all | {left or 'nothing'} |"
+    lasting = left_since(before)
+    table = f"{summary(done.values())}\n| left in the kernel after all | {lasting or 'nothing'} |"
     print(table)
     if options.write:
         write("faults", table)
-    return bool(left or any(row["wrongs"] for row in done.values()))
+    return bool(lasting or any(row["wrongs"] for row in done.values()))
 
 
 if __name__ == "__main__":

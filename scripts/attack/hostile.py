@@ -29,14 +29,14 @@ def _hostile(config: Config, way: str) -> Trial:
 
 
 def trials(chance: random.Random, runs: int) -> list[Trial]:
-    """Each way on each backend, with -c and -p, with other shapes each time."""
-    made: list[Trial] = []
-    while len(made) < runs:
+    """Trials of each way on each backend, with -c and -p, with other shapes each time."""
+    chosen: list[Trial] = []
+    while len(chosen) < runs:
         for way in WAYS:
             for mode in ("-c", "-p"):
                 shape = chance.choice(("counter", "printf") if "semaphore" in way else list(SHAPES))
-                made += [_hostile(Config(backend, shape, mode, "warm"), way) for backend in ("bcc", "ftrace")]
-    return made[:runs]
+                chosen += [_hostile(Config(backend, shape, mode, "warm"), way) for backend in ("bcc", "ftrace")]
+    return chosen[:runs]
 
 
 if __name__ == "__main__":

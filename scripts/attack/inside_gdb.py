@@ -2,7 +2,7 @@
 tracer would, and writes what it found as lines of JSON.
 
 tracer's places are evaluated over the registers and the memory of the very stop, so nothing but the places differs. The
-environment tells what to do: VARIABLES_JOB is JSON with `path`, `args`, `addresses`, `each` (stops at an address),
+environment tells what to do: VARIABLES_JOB is JSON with `path`, `args`, `addresses`, `stops` (at an address),
 `out`, `packages` (where to find Python's packages).
 """
 
@@ -54,17 +54,17 @@ def evaluate(tree: Any, frame: Any, here: int) -> int:
     if kind == "cast":
         value = evaluate(tree[3], frame, here) & ((1 << tree[1]) - 1)
         return int(value - (1 << tree[1]) if tree[2] and value >> (tree[1] - 1) else value) & MASK
-    found: Any
+    result: Any
     left, right = evaluate(tree[1], frame, here), evaluate(tree[2], frame, here)
     if kind[-1] == "s" or kind == ">>s":
         kind = kind[:-1]
-        left, right = (each - (1 << 64) if each >> 63 else each for each in (left, right))
-    found = {
+        left, right = (number - (1 << 64) if number >> 63 else number for number in (left, right))
+    result = {
         "+": operator.add, "-": operator.sub, "*": operator.mul, "&": operator.and_, "|": operator.or_,
         "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift, "==": operator.eq, "!=": operator.ne,
         "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
     }[kind](left, right)  # fmt: skip
-    return int(found) & MASK
+    return int(result) & MASK
 
 
 def memory(address: int, size: int) -> bytes:
@@ -77,15 +77,15 @@ def memory(address: int, size: int) -> bytes:
 
 def content(local: Any, size: int, frame: Any, here: int) -> bytes:
     """The bytes of a variable as tracer reads them."""
-    found = bytearray(size)
+    bytes_read = bytearray(size)
     for piece in local.pieces:
         number = evaluate(piece.tree, frame, here)
         part = memory(number, piece.size) if piece.memory else (number & MASK).to_bytes(8, "little")
-        found[piece.offset : piece.offset + piece.size] = part[: piece.size].ljust(piece.size, b"\0")
-    return bytes(found[:size])
+        bytes_read[piece.offset : piece.offset + piece.size] = part[: piece.size].ljust(piece.size, b"\0")
+    return bytes(bytes_read[:size])
 
 
-def scalars(value: Any, at: int = 0) -> Iterator[tuple[int, int, bytes]]:
+def scalars(value: Any, offset: int = 0) -> Iterator[tuple[int, int, bytes]]:
     """The numbers in one of gdb's values: the byte where each begins, its size, the number's bytes."""
     type = value.type.strip_typedefs()
     code = type.code
@@ -93,20 +93,20 @@ def scalars(value: Any, at: int = 0) -> Iterator[tuple[int, int, bytes]]:
         for field in type.fields():
             if not hasattr(field, "bitpos") or field.artificial or field.bitsize:
                 continue
-            yield from scalars(value[field], at + field.bitpos // 8)
+            yield from scalars(value[field], offset + field.bitpos // 8)
             if code == gdb.TYPE_CODE_UNION:
                 return
     elif code == gdb.TYPE_CODE_ARRAY:
         low, high = type.range()
         for index in range(low, min(high, low + 15) + 1):
-            yield from scalars(value[index], at + (index - low) * type.target().sizeof)
+            yield from scalars(value[index], offset + (index - low) * type.target().sizeof)
     elif code == gdb.TYPE_CODE_FLT:
         if type.sizeof in (4, 8):
-            yield at, type.sizeof, struct.pack("<f" if type.sizeof == 4 else "<d", float(value))
+            yield offset, type.sizeof, struct.pack("<f" if type.sizeof == 4 else "<d", float(value))
     elif code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
-        yield at, 8, (int(value.referenced_value().address) & MASK).to_bytes(8, "little")
+        yield offset, 8, (int(value.referenced_value().address) & MASK).to_bytes(8, "little")
     elif type.sizeof <= 8:
-        yield at, type.sizeof, (int(value) & ((1 << (8 * type.sizeof)) - 1)).to_bytes(type.sizeof, "little")
+        yield offset, type.sizeof, (int(value) & ((1 << (8 * type.sizeof)) - 1)).to_bytes(type.sizeof, "little")
 
 
 def symbols(frame: Any) -> Iterator[Any]:
@@ -119,8 +119,8 @@ def symbols(frame: Any) -> Iterator[Any]:
         for symbol in block:
             if (symbol.is_variable or symbol.is_argument) and symbol.addr_class != gdb.SYMBOL_LOC_LABEL:
                 yield symbol
-        own = physical(frame).function()
-        if block.function is not None and own is not None and block.function.name == own.name:
+        function = physical(frame).function()
+        if block.function is not None and function is not None and block.function.name == function.name:
             return  # the text of a lambda's function stands in that of another
         block = block.superblock
 
@@ -140,11 +140,12 @@ STARTS: set[int] = set()
 def compare(frame: Any, variables: Any, here: int, where: str) -> None:
     """Writes what became of each variable that gdb has in scope."""
     for symbol in symbols(frame):
-        found = next((each for each in variables if each.name == symbol.name and each.line in (symbol.line, 0)), None)
-        if found is None:
+        named_so = (variable for variable in variables if variable.name == symbol.name)
+        local = next((variable for variable in named_so if variable.line in (symbol.line, 0)), None)
+        if local is None:
             OUT({"where": where, "name": symbol.name, "result": "unknown to tracer"})
             continue
-        report = {"where": where, "name": found.name, "type": found.text, "reason": found.reason}
+        report = {"where": where, "name": local.name, "type": local.text, "reason": local.reason}
         try:
             value = symbol.value(frame)
             if value.is_optimized_out:
@@ -152,56 +153,56 @@ def compare(frame: Any, variables: Any, here: int, where: str) -> None:
             numbers = list(islice(scalars(value), _MOST_SCALARS))
         except (gdb.error, RuntimeError, OverflowError, TypeError, NotImplementedError) as error:
             report["gdb"] = str(error)[:80]
-            report["result"] = "neither" if found.reason else "gdb does not read it"
+            report["result"] = "neither" if local.reason else "gdb does not read it"
             OUT(report)
             continue
-        if found.reason:
+        if local.reason:
             report["result"] = "refused"
             OUT(report)
             continue
         try:
-            size = 8 if found.reference else max(memory_size(found.type), 1)
-            own = content(found, size, physical(frame), here)
+            size = 8 if local.reference else max(memory_size(local.type), 1)
+            bytes_read = content(local, size, physical(frame), here)
         except Unreadable:
             report["result"] = "gdb reads memory that tracer does not find"
             OUT(report)
             continue
         wrong = [
-            (at, part.hex(), own[at : at + size].hex())
-            for at, size, part in numbers
-            if own[at : at + size] != part and at + size <= len(own)
+            (offset, part.hex(), bytes_read[offset : offset + size].hex())
+            for offset, size, part in numbers
+            if bytes_read[offset : offset + size] != part and offset + size <= len(bytes_read)
         ]
         early = bool(wrong) and here - BIAS[0] in STARTS
         report["result"] = "gdb reads too early" if early else "differs" if wrong else "equal"
         if wrong:
             report["wrong"] = wrong[:3]
-            report["pieces"] = repr(found.pieces)
+            report["pieces"] = repr(local.pieces)
         OUT(report)
 
 
-def named(local: Any, text: str, own: bytes, frame: Any) -> int | None:
+def named(local: Any, text: str, bytes_read: bytes, frame: Any) -> int | None:
     """The number that `a`, `s.second`, `q->first` or `t[3]` is in the bytes of a variable."""
     type = local.type
     _, *path = re.findall(r"\w+|->", text)
-    at = 0
-    for each in path:
-        if each == "->":
-            address = int.from_bytes(own[at : at + 8], "little")
-            own, at = memory(address, 24), 0
+    offset = 0
+    for step in path:
+        if step == "->":
+            address = int.from_bytes(bytes_read[offset : offset + 8], "little")
+            bytes_read, offset = memory(address, 24), 0
             type = StructType("struct pair", 24, ())
             continue
         if isinstance(type, ArrayType):
-            at += int(each) * memory_size(type.item)
+            offset += int(step) * memory_size(type.item)
             type = type.item
             continue
         if not type.fields:
             type = PAIR[0]
-        field = type.field(each)
+        field = type.field(step)
         if field is None:
             return None
-        at, type = at + field.offset, field.type
+        offset, type = offset + field.offset, field.type
     size = memory_size(type)
-    return int.from_bytes(own[at : at + size], "little", signed=type.signed)
+    return int.from_bytes(bytes_read[offset : offset + size], "little", signed=type.signed)
 
 
 PAIR: list[Any] = []
@@ -214,25 +215,25 @@ def truth(stops: list[Any]) -> None:
     log = []
     for number in range(min(count, 4096)):
         entry = entries[number]
-        log.append((int(entry["line"]), [int(entry["values"][at]) for at in range(int(entry["count"]))]))
+        log.append((int(entry["line"]), [int(entry["values"][index]) for index in range(int(entry["count"]))]))
     for line, done, values in stops:
         if done >= len(log) or log[done][0] != line:
             OUT({"where": line, "result": "not comparable"})
             continue
-        for name, (own, reason, pieces, gdbs), true in zip(JOB["names"][str(line)], values, log[done][1], strict=True):
+        for name, (ours, reason, pieces, gdbs), true in zip(JOB["names"][str(line)], values, log[done][1], strict=True):
             if reason:
                 OUT({"where": line, "name": name, "reason": reason, "result": "refused"})
                 continue
             cut = true & MASK
-            same = own is not None and (own & MASK) == cut
-            alike = own is not None and gdbs is not None and (own & MASK) == (gdbs & MASK)
+            same = ours is not None and (ours & MASK) == cut
+            alike = ours is not None and gdbs is not None and (ours & MASK) == (gdbs & MASK)
             result = "equal" if same else "differs, and gdb reads the same" if alike else "differs"
-            OUT({"where": line, "name": name, "reason": "", "result": result, "own": own, "true": true,
+            OUT({"where": line, "name": name, "reason": "", "result": result, "own": ours, "true": true,
                  "gdb": gdbs, "pieces": pieces})  # fmt: skip
 
 
 def by_gdb(text: str) -> int | None:
-    """The same as gdb reads it."""
+    """The number of an expression as gdb reads it."""
     try:
         return int(gdb.parse_and_eval(text))
     except (gdb.error, RuntimeError):
@@ -240,11 +241,11 @@ def by_gdb(text: str) -> int | None:
 
 
 def recorded(frame: Any, variables: Any, here: int, line: int) -> Any:
-    """What tracer reads at a stop of the variables that the line records."""
+    """The values that tracer reads at a stop of the variables that the line records."""
     values: list[tuple[int | None, str, str, int | None]] = []
     for text in JOB["names"][str(line)]:
         name = text.partition("[")[0].partition(".")[0].partition("->")[0]
-        local = next((each for each in variables if each.name == name and not each.hidden), None)
+        local = next((variable for variable in variables if variable.name == name and not variable.hidden), None)
         if local is None:
             values.append((None, "not in scope", "", None))
             continue
@@ -252,8 +253,8 @@ def recorded(frame: Any, variables: Any, here: int, line: int) -> Any:
             values.append((None, local.reason, "", None))
             continue
         try:
-            own = content(local, max(memory_size(local.type), 1), frame, here)
-            values.append((named(local, text, own, frame), "", repr(local.pieces), by_gdb(text)))
+            bytes_read = content(local, max(memory_size(local.type), 1), frame, here)
+            values.append((named(local, text, bytes_read, frame), "", repr(local.pieces), by_gdb(text)))
         except Unreadable:
             values.append((None, "", "unreadable memory", None))
     return line, int(gdb.parse_and_eval("recorded")), values
@@ -265,7 +266,7 @@ def main() -> None:
     entries = entries_of(Elf(path), keep=True)
     assert entries is not None
     identity = FileIdentity(0, 0, 0, 0)
-    known = {}
+    variables_at = {}
     variables = Variables(path, entries, "key")
 
     def start_at(address: int) -> int | None:
@@ -276,7 +277,7 @@ def main() -> None:
         line = JOB["lines"][str(address)] if "lines" in JOB else 0
         probe = f"uprobe:x:x.c:{line}" if line else "uprobe:x:f+1"
         site = FileSite("uprobe", probe, "", (), 0, path, identity, address, 0)
-        known[address] = variables.at(site)
+        variables_at[address] = variables.locals_at(site)
     gdb.execute("set pagination off")
     gdb.execute("set confirm off")
     gdb.execute("set print frame-arguments none")
@@ -291,24 +292,24 @@ def main() -> None:
     for line in gdb.execute("info proc mappings", to_string=True).splitlines():
         words = line.split()
         if words and words[-1] == path:
-            first = min(each.address & -4096 for each in Elf(path).loads)
+            first = min(load.address & -4096 for load in Elf(path).loads)
             bias = int(words[0], 16) - first
             break
     BIAS[0] = bias
     STARTS.update(start for start in map(start_at, JOB["addresses"]) if start is not None)
     points = {}
     for address in JOB["addresses"]:
-        if isinstance(known[address], tuple):
+        if isinstance(variables_at[address], tuple):
             point = gdb.Breakpoint(f"*{address + bias:#x}", internal=True)
             points[address + bias] = point
-    left = dict.fromkeys(points, JOB["each"])
+    remaining = dict.fromkeys(points, JOB["stops"])
     stops: list[Any] = []
     if "names" in JOB:
-        for each in entries.units:
+        for unit in entries.units:
             from tracer.resolve.dwarf.types import type_of
             from tracer.resolve.dwarf.units.names import named as entries_named
 
-            PAIR.extend(type_of(one, "key") for one in entries_named(entries, "pair", frozenset((0x13,)), each))
+            PAIR.extend(type_of(one, "key") for one in entries_named(entries, "pair", frozenset((0x13,)), unit))
         gdb.Breakpoint("finished", internal=True)
     limit = JOB.get("most", 100000)
     while limit:
@@ -328,11 +329,11 @@ def main() -> None:
             continue
         address = pc - bias
         if "names" in JOB:
-            stops.append(recorded(physical(frame), known[address], pc, JOB["lines"][str(address)]))
+            stops.append(recorded(physical(frame), variables_at[address], pc, JOB["lines"][str(address)]))
             continue
-        compare(frame, known[address], pc, f"{frame.name()}+{address:#x}")
-        left[pc] -= 1
-        if not left[pc]:
+        compare(frame, variables_at[address], pc, f"{frame.name()}+{address:#x}")
+        remaining[pc] -= 1
+        if not remaining[pc]:
             points[pc].delete()
             del points[pc]
             if not points:

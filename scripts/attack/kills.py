@@ -34,23 +34,23 @@ _MAY_PROTECT = 1 << 24
 def _victims(process: psutil.Process, who: str, target: Path) -> list[psutil.Process]:
     """The processes of a run to kill, never the target."""
     ours = []
-    for each in process.children(recursive=True):
+    for child in process.children(recursive=True):
         with suppress(psutil.Error):
-            if each.exe() != str(target):
-                ours.append(each)
+            if child.exe() != str(target):
+                ours.append(child)
     if who == "tracer":
         return ours[:1]
     with suppress(psutil.Error):
         if who == "undo":
-            return [each for each in ours if each.name() == UNDO]
+            return [child for child in ours if child.name() == UNDO]
         if who == "all but undo":
-            return [each for each in ours if each.name() != UNDO]
+            return [child for child in ours if child.name() != UNDO]
     return []
 
 
 @dataclass(frozen=True)
 class Moment:
-    """So many seconds after the start, or after all is attached."""
+    """A moment: so many seconds after the start, or after all is attached."""
 
     attached: bool
     seconds: float
@@ -115,13 +115,13 @@ def _protects() -> bool:
 
 def trials(chance: random.Random, runs: int) -> list[Trial]:
     """Moments of starting and attaching, and of running, detaching and showing."""
-    made = []
+    chosen = []
     for number in range(runs):
         config = chance.choice(CONFIGS)
         moment = Moment(True, chance.uniform(0, 0.1)) if number // 6 % 2 else Moment(False, chance.uniform(0, 0.6))
         who = ("oom", "tracer", "oom", "all but undo", "oom", "undo")[number % 6]
-        made.append(_oom(config, moment) if who == "oom" else _kill(config, who, moment))
-    return made
+        chosen.append(_oom(config, moment) if who == "oom" else _kill(config, who, moment))
+    return chosen
 
 
 if __name__ == "__main__":

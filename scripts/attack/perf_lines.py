@@ -1,5 +1,5 @@
-"""What `perf probe` can read at the lines that tracer reads variables at: for each place of a line and each variable
-there, whether `perf probe -D` makes a fetch argument of it, and whether tracer has a place for it.
+"""Compares what `perf probe` can read with what tracer reads at the same lines: for each place of a line and each
+variable there, whether `perf probe -D` makes a fetch argument of it, and whether tracer has a place for it.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from tracer.resolve.variables.places import Variables
 
 
 def compared(path: str, source: str, lines: int) -> Counter[tuple[bool, bool]]:
-    """How many variables of how many lines perf reads, and tracer: at all places of the line."""
+    """Counts the variables of the lines that perf reads, and that tracer reads, at all places of the line."""
     entries = entries_of(Elf(path), keep=True)
     assert entries is not None
     variables = Variables(path, entries, "")
-    found: Counter[tuple[bool, bool]] = Counter()
+    counts: Counter[tuple[bool, bool]] = Counter()
     for line in range(1, lines + 1):
         point = AttachPoint("uprobe", "", None, path, source=source, line=line)  # type: ignore[arg-type]
         try:
             sites = line_sites(point, Binary(path), SiteLimit(999, 999), [])
         except TracerError:
             continue
-        known = [variables.at(site) for site in sites]
-        names = {each.name for one in known if isinstance(one, tuple) for each in one if not each.hidden}
+        per_site = [variables.locals_at(site) for site in sites]
+        names = {variable.name for one in per_site if isinstance(one, tuple) for variable in one if not variable.hidden}
         for name in sorted(names):
             ours = all(
-                any(each.name == name and not each.hidden and not each.reason for each in one)
-                for one in known if isinstance(one, tuple)
+                any(variable.name == name and not variable.hidden and not variable.reason for variable in one)
+                for one in per_site if isinstance(one, tuple)
             )  # fmt: skip
-            found[_by_perf(path, f"{source}:{line} v={name}"), ours] += 1
-    return found
+            counts[_by_perf(path, f"{source}:{line} v={name}"), ours] += 1
+    return counts
 
 
 def _by_perf(path: str, definition: str) -> bool:

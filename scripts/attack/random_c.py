@@ -50,17 +50,17 @@ class _Writer:
         visible: dict[str, str] = {}
         for scope in scopes:
             visible.update(scope)
-        found = []
+        expressions = []
         for name, kind in visible.items():
             if kind == "pair":
-                found += [f"{name}.first", f"{name}.second", f"{name}.few[1]"]
+                expressions += [f"{name}.first", f"{name}.second", f"{name}.few[1]"]
             elif kind == "pointer":
-                found += [f"{name}->first", f"{name}->second"]
+                expressions += [f"{name}->first", f"{name}->second"]
             elif kind == "array":
-                found += [f"{name}[0]", f"{name}[3]"]
+                expressions += [f"{name}[0]", f"{name}[3]"]
             else:
-                found.append(name)
-        return found
+                expressions.append(name)
+        return expressions
 
     def record(self, depth: int, scopes: list[dict[str, str]]) -> None:
         readable = self.readable(scopes)
@@ -69,7 +69,7 @@ class _Writer:
         wanted = self.random.sample(readable, min(4, len(readable)))
         line = len(self.lines) + 1
         self.names[line] = wanted
-        values = ", ".join([*(f"(long) {each}" for each in wanted), *["0"] * (4 - len(wanted))])
+        values = ", ".join([*(f"(long) {expression}" for expression in wanted), *["0"] * (4 - len(wanted))])
         self.put(depth, f"rec({line}, {len(wanted)}, {values});")
 
     def declare(self, depth: int, scopes: list[dict[str, str]]) -> None:
@@ -143,10 +143,10 @@ class _Writer:
         pick = self.random
         count = pick.randrange(1, 8)
         name = f"f{number}"
-        parameters = {f"p{each}": pick.choice(TYPES) for each in range(count)}
+        parameters = {f"p{index}": pick.choice(TYPES) for index in range(count)}
         always = "static inline __attribute__((always_inline)) "
         words = pick.choice(("static ", "__attribute__((noinline)) ", "static inline ", always))
-        given = ", ".join(f"{kind} {each}" for each, kind in parameters.items())
+        given = ", ".join(f"{kind} {parameter}" for parameter, kind in parameters.items())
         self.put(0, f"{words}long {name}({given}, struct pair *q)")
         self.put(0, "{")
         scopes = [dict.fromkeys(parameters, "scalar") | {"q": "pointer"}, {}]

@@ -48,15 +48,15 @@ WAYS: dict[str, Callable[[Path, bytes], object]] = {
 def _swap(config: Config, way: str, after: float) -> Trial:
     def run(bench: Bench) -> Seen:
         old = bench.target.read_bytes()
-        kept, made = bench.target.with_name("kept"), bench.target.with_name("made")
+        kept, other = bench.target.with_name("kept"), bench.target.with_name("made")
 
         def swap(process: psutil.Process) -> None:
             time.sleep(after)
-            WAYS[way](made, old)
+            WAYS[way](other, old)
             os.rename(bench.target, kept)
             with suppress(FileNotFoundError):
-                os.chmod(made, 0o755) if not made.is_symlink() else None
-                os.rename(made, bench.target)
+                os.chmod(other, 0o755) if not other.is_symlink() else None
+                os.rename(other, bench.target)
             time.sleep(0.5)
             if bench.target.is_dir() and not bench.target.is_symlink():
                 bench.target.rmdir()
@@ -72,7 +72,7 @@ def _swap(config: Config, way: str, after: float) -> Trial:
 def trials(chance: random.Random, runs: int) -> list[Trial]:
     """Moments over a whole start."""
     ways = list(WAYS)
-    return [_swap(chance.choice(CONFIGS), ways[at % len(ways)], chance.uniform(0, 0.4)) for at in range(runs)]
+    return [_swap(chance.choice(CONFIGS), ways[number % len(ways)], chance.uniform(0, 0.4)) for number in range(runs)]
 
 
 if __name__ == "__main__":

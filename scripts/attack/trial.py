@@ -53,7 +53,9 @@ _TARGETS_WORDS = re.compile(rb"^(ready|answer \d+|semaphore \d+)\n", re.M)
 
 @dataclass(frozen=True)
 class Config:
-    """What is run: the backend, the shape of the program, -c or -p, and whether an earlier run's cache is there."""
+    """The configuration of a run: the backend, the shape of the program, -c or -p, and whether an earlier run's cache
+    is there.
+    """
 
     backend: str
     shape: str
@@ -86,7 +88,7 @@ def injector() -> Path:
 
 
 class Bench:
-    """Where runs take place, one at a time: a folder with the target's copy, the cache, and the outputs."""
+    """A bench on which runs take place, one at a time: a folder with the target's copy, the cache, and the outputs."""
 
     def __init__(self, folder: Path, name: str = "steady") -> None:
         self.folder = folder
@@ -100,7 +102,7 @@ class Bench:
         self.target = Path(shutil.copy(build(self._name), home / "steady"))
 
     def undisturbed(self, config: Config) -> str:
-        """What a configuration prints when nothing happens, and nothing must be wrong then."""
+        """The output of a configuration when nothing happens; nothing must be wrong then."""
         return _undisturbed(self.folder.parent, Config(config.backend, config.shape, config.mode, "warm"))
 
     def cache(self, config: Config) -> Path:
@@ -128,10 +130,10 @@ class Bench:
         seen, limit = Seen(), limit_s * PATIENCE
         report = self.folder / "report"
         report.unlink(missing_ok=True)
-        with target(self.target, *words) as own:
-            assert read_line(own) == "ready"
+        with target(self.target, *words) as traced_process:
+            assert read_line(traced_process) == "ready"
             program = SHAPES[config.shape].format(self.target)
-            traced = " ".join([str(self.target), *words]) if config.mode == "-c" else str(own.pid)
+            traced = " ".join([str(self.target), *words]) if config.mode == "-c" else str(traced_process.pid)
             command = [*prefix, *TRACER, "--backend", config.backend, "-e", program, config.mode, traced]
             injected = [str(word) for word in (injector(), report, *inject, self.target)]
             with self._started([*injected, *command], self.cache(config)) as process:
@@ -141,7 +143,7 @@ class Bench:
                 if config.mode == "-p":
                     self._until_attached(process, limit)
                     start = time.monotonic()
-                    self._answers(own, seen)
+                    self._answers(traced_process, seen)
                     if process.poll() is None:
                         process.send_signal(signal.SIGINT)
                 try:
@@ -153,10 +155,10 @@ class Bench:
                 seen.seconds = time.monotonic() - start
                 seen.status = process.wait()
                 thread.join()
-            self._untouched(own, seen, "traced")
+            self._untouched(traced_process, seen, "traced")
             if config.mode == "-c":
-                self._answers(own, seen)
-            self._ends(own, seen)
+                self._answers(traced_process, seen)
+            self._ends(traced_process, seen)
         if any(str(self.target) in line for line in uprobe_events()):
             seen.wrong("a definition left", [line for line in uprobe_events() if str(self.target) in line])
         if self.target.exists():
@@ -243,7 +245,7 @@ def _undisturbed(folder: Path, config: Config) -> str:
 
 
 def altered_in(path: Path, pid: int) -> int:
-    """How many bytes of a file's code are not as in the file, in the memory of a process."""
+    """Counts the bytes of a file's code that are not as in the file, in the memory of a process."""
     texts = list(texts_of(path, [pid]))
     altered = sum(text.altered() for text in texts)
     for memory in {text.memory for text in texts}:
@@ -252,7 +254,7 @@ def altered_in(path: Path, pid: int) -> int:
 
 
 def where(pid: int) -> str:
-    """What a process and its children are waiting for."""
+    """Says what a process and its children are waiting for."""
     words = []
     for process in family(pid):
         with suppress(OSError, psutil.Error):

@@ -35,10 +35,10 @@ def _noise(chance: random.Random, data: bytearray) -> None:
 
 def _lengths(chance: random.Random, data: bytearray) -> None:
     """Only what tells how long the parts are."""
-    at = 0
-    while at + 4 <= len(data) and (length := int.from_bytes(data[at : at + 4], "little")):
-        data[at : at + 4] = chance.choice((0, 1, length * 3, 0x7FFFFFFF, 0xFFFFFFFF)).to_bytes(4, "little")
-        at += 4 + length
+    start = 0
+    while start + 4 <= len(data) and (length := int.from_bytes(data[start : start + 4], "little")):
+        data[start : start + 4] = chance.choice((0, 1, length * 3, 0x7FFFFFFF, 0xFFFFFFFF)).to_bytes(4, "little")
+        start += 4 + length
 
 
 SPOILS: dict[str, Spoil] = {
@@ -66,13 +66,13 @@ def _spoiled(config: Config, how: str, section: str, seed: int) -> Trial:
 
 
 def trials(chance: random.Random, runs: int) -> list[Trial]:
-    """Each way in both tables, on both backends."""
-    made = []
-    for at in range(runs):
-        config = Config(("bcc", "ftrace")[at % 2], "ustack", chance.choice(("-c", "-p")), "warm")
+    """Trials of each way in both tables, on both backends."""
+    chosen = []
+    for number in range(runs):
+        config = Config(("bcc", "ftrace")[number % 2], "ustack", chance.choice(("-c", "-p")), "warm")
         section = chance.choice((".eh_frame", ".eh_frame", ".eh_frame_hdr"))
-        made.append(_spoiled(config, chance.choice(list(SPOILS)), section, chance.randrange(1 << 32)))
-    return made
+        chosen.append(_spoiled(config, chance.choice(list(SPOILS)), section, chance.randrange(1 << 32)))
+    return chosen
 
 
 if __name__ == "__main__":

@@ -51,22 +51,22 @@ SAMPLES: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
 
 
 def places(path: str, of: Callable[[str], bool]) -> list[int]:
-    """Where statements of some source files begin."""
+    """The addresses where statements of some source files begin."""
     entries = entries_of(Elf(path), keep=True)
-    found = set()
+    addresses = set()
     for unit in entries.units if entries is not None else ():
         table = None if unit.type_at or entries is None else line_table(entries, unit)
         for row in table.rows(0, 1 << 64) if table is not None else ():
             if row.path and of(row.path) and row.line and row.is_stmt and row.address:
-                found.add(row.address)
-    return sorted(found)
+                addresses.add(row.address)
+    return sorted(addresses)
 
 
-def by_gdb(path: str, addresses: list[int], each: int, folder: str, **more: object) -> list[dict[str, object]]:
-    """What `inside_gdb` says of each variable at each stop."""
+def by_gdb(path: str, addresses: list[int], stops: int, folder: str, **more: object) -> list[dict[str, object]]:
+    """The reports of `inside_gdb` on each variable at each stop."""
     out = f"{folder}/found"
-    packages = [str(ROOT), *(each for each in sys.path if each.endswith("-packages"))]
-    job = {"path": path, "args": [], "addresses": addresses, "each": each, "out": out, "packages": packages, **more}
+    packages = [str(ROOT), *(entry for entry in sys.path if entry.endswith("-packages"))]
+    job = {"path": path, "args": [], "addresses": addresses, "stops": stops, "out": out, "packages": packages, **more}
     run = subprocess.run(
         ["gdb", "-batch", "-nx", "-x", f"{ROOT}/scripts/attack/inside_gdb.py"], stdin=subprocess.DEVNULL,
         env={**os.environ, "VARIABLES_JOB": json.dumps(job)}, capture_output=True, text=True, timeout=900, check=False,
@@ -74,9 +74,9 @@ def by_gdb(path: str, addresses: list[int], each: int, folder: str, **more: obje
     if "Traceback" in run.stderr or not os.path.exists(out):
         raise RuntimeError(run.stderr[-2000:])
     with open(out) as file:
-        found = [json.loads(line) for line in file]
+        reports = [json.loads(line) for line in file]
     os.unlink(out)
-    return found
+    return reports
 
 
 def built(source: Path, words: tuple[str, ...], level: str, folder: str) -> str:
@@ -99,15 +99,15 @@ def recorded(seed: int, compiler: str, level: str, folder: str) -> list[dict[str
 
 
 def _lines(path: str, source: str, names: Names) -> dict[int, int]:
-    found: dict[int, int] = {}
+    line_of: dict[int, int] = {}
     binary = Binary(path)
     for line in names:
         try:
             point = AttachPoint("uprobe", "", None, path, source=source, line=line)  # type: ignore[arg-type]
-            found.update((site.address, line) for site in line_sites(point, binary, _SPAN_LIMIT, []))
+            line_of.update((site.address, line) for site in line_sites(point, binary, _SPAN_LIMIT, []))
         except TracerError:
             continue  # nothing is left of it
-    return found
+    return line_of
 
 
 def _word(report: dict[str, object]) -> str:
@@ -127,14 +127,14 @@ def _samples(stops: int, folder: str) -> Iterator[tuple[str, list[dict[str, obje
     for language, source, words, levels in SAMPLES:
         for level in levels:
             path = built(TARGETS / source, words, level, folder)
-            found = places(path, lambda name, source=source: name.endswith(source))  # type: ignore[misc]
-            chosen = sorted(random.Random(1).sample(found, min(stops, len(found))))
+            addresses = places(path, lambda name, source=source: name.endswith(source))  # type: ignore[misc]
+            chosen = sorted(random.Random(1).sample(addresses, min(stops, len(addresses))))
             yield language, by_gdb(path, chosen, 2, folder)
     python = "/usr/bin/python3.11d"
     if os.path.exists(python):
         files = ("listobject.c", "dictobject.c", "unicodeobject.c", "longobject.c", "call.c")
-        found = places(python, lambda name: name.endswith(files))
-        chosen = sorted(random.Random(1).sample(found, min(3 * stops, len(found))))
+        addresses = places(python, lambda name: name.endswith(files))
+        chosen = sorted(random.Random(1).sample(addresses, min(3 * stops, len(addresses))))
         yield "CPython", by_gdb(python, chosen, 1, folder, args=["-c", "'import json;json.dumps([1,dict(a=2)])'"])
 
 
@@ -156,12 +156,12 @@ def main() -> int:
             for compiler in ("gcc", "clang")
             for level in ALL
         )
-        for name, found in chain(_samples(asked.stops, folder) if asked.stops else (), randoms):
-            tables.setdefault(name, Counter()).update(map(_word, found))
-            for each in found:
-                if each["result"] in ("differs", "gdb failed"):
+        for name, reports in chain(_samples(asked.stops, folder) if asked.stops else (), randoms):
+            tables.setdefault(name, Counter()).update(map(_word, reports))
+            for report in reports:
+                if report["result"] in ("differs", "gdb failed"):
                     wrong += 1
-                    print(name, each)
+                    print(name, report)
     for name, counts in tables.items():
         print(f"\n{name}: {sum(counts.values())}")
         for word, count in counts.most_common():

@@ -65,15 +65,15 @@ def main() -> int:
     if options.one:
         return _one(options.one, options.seconds)
     start = time.monotonic()
-    found = list(files([each for each in options.folders or FOLDERS if not os.path.islink(each)]))
-    wanted = found[:: options.every]
+    paths = list(files([root for root in options.folders or FOLDERS if not os.path.islink(root)]))
+    wanted = paths[:: options.every]
     command = [sys.executable, "-m", "scripts.attack.verify", "--seconds", str(options.seconds), "--one"]
 
     def run(path: str) -> list[Part] | str:
-        """Each in a process of its own: what compares is forked, which threads do not take well."""
+        """Verifies a file in a process of its own: what compares is forked, which threads do not take well."""
         done = subprocess.run([*command, path], cwd=ROOT, capture_output=True, text=True)
         try:
-            return [Part(*each) for each in ast.literal_eval(done.stdout)]
+            return [Part(*fields) for fields in ast.literal_eval(done.stdout)]
         except (SyntaxError, TypeError, ValueError):
             return re.sub(r"^.*?: ", "", done.stderr.strip().rpartition("\n")[2]) or f"status {done.returncode}"
 
@@ -84,11 +84,11 @@ def main() -> int:
             for part in result if not isinstance(result, str) else ():
                 for line in (*part.differences, *([f"{part.name}: {part.raised}"] if part.raised else [])):
                     print(f"{path}: {line}", file=sys.stderr, flush=True)
-    table = summary(results, len(found), time.monotonic() - start)
+    table = summary(results, len(paths), time.monotonic() - start)
     print(table)
     if options.write:
         write("verify", table)
-    return any(part.differences for each in results.values() if not isinstance(each, str) for part in each)
+    return any(part.differences for result in results.values() if not isinstance(result, str) for part in result)
 
 
 def _one(path: str, seconds: float) -> int:
@@ -102,8 +102,8 @@ def _one(path: str, seconds: float) -> int:
 
 def summary(results: dict[str, list[Part] | str], there: int, seconds: float) -> str:
     """A table for the docs."""
-    read = [each for each in results.values() if not isinstance(each, str)]
-    refused = Counter(each for each in results.values() if isinstance(each, str))
+    read = [result for result in results.values() if not isinstance(result, str)]
+    refused = Counter(result for result in results.values() if isinstance(result, str))
     lines = [
         "| verify | |",
         "| --- | --- |",
@@ -111,16 +111,16 @@ def summary(results: dict[str, list[Part] | str], there: int, seconds: float) ->
         *(f"| no file for tracer: {reason} | {count:,} |" for reason, count in refused.most_common()),
     ]
     for number, name in enumerate(part.name for part in (read or [[]])[0]):
-        parts = [each[number] for each in read]
+        parts = [parts_of_file[number] for parts_of_file in read]
         cut = sum(bool(part.cut) for part in parts)
         wrong = sum(len(part.differences) + part.more for part in parts)
         lines.append(f"| {name}: compared, different, files whose time ended first | "
                      f"{sum(part.compared for part in parts):,}, {wrong:,}, {cut:,} |")  # fmt: skip
-    known: Counter[str] = Counter()
-    for each in read:
-        for part in each:
-            known.update(dict(part.known))
-    lines += [f"| not compared: {REASONS[name]} | {count:,} |" for name, count in known.most_common()]
+    reasons: Counter[str] = Counter()
+    for file in read:
+        for part in file:
+            reasons.update(dict(part.reasons))
+    lines += [f"| not compared: {REASONS[name]} | {count:,} |" for name, count in reasons.most_common()]
     return "\n".join(lines)
 
 

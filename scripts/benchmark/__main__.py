@@ -87,16 +87,16 @@ def _bench(arguments: argparse.Namespace) -> int:
 
 
 def _speakers(peers: Sequence[str], traced: Subjects) -> list[Speaker]:
-    found = tracers(ROOT, "", traced.home)
+    speakers = tracers(ROOT, "", traced.home)
     debians = debians_bpftrace()
-    found += [debians] if debians else []
+    speakers += [debians] if debians else []
     for path in peers:
-        found += peer(path, traced.home)
-    names = [one.name for one in found]
+        speakers += peer(path, traced.home)
+    names = [one.name for one in speakers]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise BenchError(f"two contestants are named {', '.join(sorted(twice))}")
-    return found
+    return speakers
 
 
 def _report(results: Results, speakers: Sequence[Speaker], before: float, day: str) -> Report:

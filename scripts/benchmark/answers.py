@@ -32,24 +32,24 @@ def log2_counts(hits: int) -> list[int]:
 
 
 def spread_over(keys: Iterable[str], hits: int) -> dict[str, int]:
-    """How often each key comes when hits go through them in turn."""
+    """Counts how often each key comes when hits go through them in turn."""
     names = list(keys)
-    return {name: (hits + len(names) - 1 - at) // len(names) for at, name in enumerate(names)}
+    return {name: (hits + len(names) - 1 - place) // len(names) for place, name in enumerate(names)}
 
 
-def differs(found: Mapping[str, int], expected: Mapping[str, int], told: int = 0) -> tuple[str, ...]:
+def differs(counts: Mapping[str, int], expected: Mapping[str, int], told: int = 0) -> tuple[str, ...]:
     """The errors of a map in words; nothing if it is right. `told` are the hits said to be lost."""
-    if found == expected:
+    if counts == expected:
         return ()
-    if found == {"": sum(expected.values())} and "" not in expected:
+    if counts == {"": sum(expected.values())} and "" not in expected:
         return ('prints "" for every string',)
-    counted, wanted = sum(found.values()), sum(expected.values())
+    counted, wanted = sum(counts.values()), sum(expected.values())
     if counted != wanted:
         rest = ", and says so" if told and counted + told == wanted else ""
         return (f"counts {counted:,} of {wanted:,}{rest}",)
-    return (f"{len(found):,} keys for {len(expected):,}, or counts exchanged",)
+    return (f"{len(counts):,} keys for {len(expected):,}, or counts exchanged",)
 
 
 def lost(said: bytes) -> int:
-    """How many events are said to be lost, over all such lines of any contestant."""
-    return sum(int(next(filter(None, found))) for found in _LOST.findall(said))
+    """Counts the events that are said to be lost, over all such lines of any contestant."""
+    return sum(int(next(filter(None, groups))) for groups in _LOST.findall(said))

@@ -28,7 +28,7 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Change:
-    """How a ratio stands to the one kept. It is beyond the noise where no round of one run reaches into the other's."""
+    """A ratio beside the one kept. It is beyond the noise where no round of one run reaches into the other's."""
 
     row: str
     name: str
@@ -48,22 +48,22 @@ class Change:
 
 
 def changes(before: Baseline, now: Sequence[Ratio]) -> dict[tuple[str, str], Change]:
-    """Of every ratio that both have."""
-    found = {}
-    for each in now:
-        was = before.ratios.get((each.row, each.name))
+    """The change of every ratio that both have."""
+    changed = {}
+    for ratio in now:
+        was = before.ratios.get((ratio.row, ratio.name))
         if was is not None:
-            found[each.row, each.name] = _change(each, was)
-    return found
+            changed[ratio.row, ratio.name] = _change(ratio, was)
+    return changed
 
 
-def _change(each: Ratio, was: Spread) -> Change:
-    apart = each.spread.least > was.most or each.spread.most < was.least
-    moved = abs(each.spread.median - was.median) > _LEAST_CHANGE * was.median
-    return Change(each.row, each.name, was.median, each.spread.median, apart and moved)
+def _change(now: Ratio, was: Spread) -> Change:
+    apart = now.spread.least > was.most or now.spread.most < was.least
+    moved = abs(now.spread.median - was.median) > _LEAST_CHANGE * was.median
+    return Change(now.row, now.name, was.median, now.spread.median, apart and moved)
 
 
-def keep(found: Sequence[Ratio], machine: str, day: str, path: Path = KEPT) -> None:
+def keep(ratios: Sequence[Ratio], machine: str, day: str, path: Path = KEPT) -> None:
     """Keeps the ratios; those of rows that were not measured now stay as they were kept, if the machine is the same."""
     entries: dict[str, dict[str, Any]] = {}
     if path.exists():
@@ -71,8 +71,8 @@ def keep(found: Sequence[Ratio], machine: str, day: str, path: Path = KEPT) -> N
         if before is not None and before.machine == machine:
             for (row, name), spread in before.ratios.items():
                 entries.setdefault(row, {})[name] = _rounded(spread)
-    for each in found:
-        entries.setdefault(each.row, {})[each.name] = _rounded(each.spread)
+    for ratio in ratios:
+        entries.setdefault(ratio.row, {})[ratio.name] = _rounded(ratio.spread)
     text = json.dumps({"machine": machine, "day": day, "ratios": entries}, indent=1, ensure_ascii=False)
     part = path.with_suffix(".part")
     part.write_text(text + "\n")

@@ -67,7 +67,7 @@ def multi(path: str, offset: int, semaphore: int, pid: int) -> int:
     offsets, semaphores = (ctypes.c_uint64 * 1)(offset), (ctypes.c_uint64 * 1)(semaphore)
     # union bpf_attr, the part of BPF_LINK_CREATE: program, target, attach type, flags, and of uprobe_multi: path,
     # offsets, semaphores' offsets, cookies, count, flags, pid.
-    addresses = [ctypes.addressof(each) for each in (where, offsets, semaphores)]
+    addresses = [ctypes.addressof(array) for array in (where, offsets, semaphores)]
     return _bpf(
         _BPF_LINK_CREATE, struct.pack("=IIIIQQQQIII", program, 0, _BPF_TRACE_UPROBE_MULTI, 0, *addresses, 0, 1, 0, pid)
     )
@@ -100,10 +100,10 @@ def undefine(name: str) -> None:
 def sweep() -> None:
     """Removes what others like this one left when they were killed; the kernel refuses where one still runs."""
     for line in (_TRACEFS / "uprobe_events").read_text().splitlines():
-        found = re.match(r"p:(tracer_bench_(\d+)/hit) ", line)
-        if found and not os.path.exists(f"/proc/{found[2]}"):
+        match = re.match(r"p:(tracer_bench_(\d+)/hit) ", line)
+        if match and not os.path.exists(f"/proc/{match[2]}"):
             with suppress(OSError):
-                undefine(found[1])
+                undefine(match[1])
 
 
 def _write_definition(line: str) -> None:

@@ -13,7 +13,7 @@ _PLACES = ("/usr/lib/jvm/*/lib/server/libjvm.so", "/usr/lib/jvm/*/jre/lib/*/serv
 
 
 def listing(setting: Setting) -> list[Work]:
-    """Of libjvm: hundreds of USDT sites, and tens of thousands of functions."""
+    """The works of listing libjvm: hundreds of USDT sites, and tens of thousands of functions."""
     works = []
     for key, search, what in (("list-usdt", "usdt", "USDT probes"), ("list-functions", "uprobe", "functions")):
         row = Row(key, f"list libjvm's {what}", "ms", floor="typer")
@@ -29,8 +29,8 @@ def listing(setting: Setting) -> list[Work]:
 
 def libjvm() -> Path | None:
     """The library, by its own path: Java's home is often reached through links."""
-    found = sorted({path.resolve() for place in _PLACES for path in Path("/").glob(place[1:])})
-    return found[0] if found else None
+    paths = sorted({path.resolve() for place in _PLACES for path in Path("/").glob(place[1:])})
+    return paths[0] if paths else None
 
 
 def _list(setting: Setting, key: str, search: str, one: Speaker) -> Reading:

@@ -39,13 +39,13 @@ def judged(ran: Ran, hits: int, seconds: float) -> Reading:
 
 
 def received(out: bytes, hits: int) -> tuple[int, bool]:
-    """How many lines came, and whether they are those of all hits in their order."""
+    """Counts the lines that came, and says whether they are those of all hits in their order."""
     start = out.find(b"0 alpha\n")
     if start >= 0 and zlib.crc32(out[start:].rstrip(b"\n") + b"\n") == _sum_of_all(hits):
         return hits, True
     count, in_order = 0, True
-    for found in _LINE.finditer(out):  # no list: ours would be the largest process
-        in_order = in_order and int(found[1]) == count
+    for line in _LINE.finditer(out):  # no list: ours would be the largest process
+        in_order = in_order and int(line[1]) == count
         count += 1
     return count, in_order and count == hits
 

@@ -13,7 +13,9 @@ _COSTS = ("ms", "ns", "MB")
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times `of` (a contestant in the same row, or the floor of that row) `who` is: less is better."""
+    """The cost of `who` in terms of that of `of` (a contestant in the same row, or the floor of that row): less is
+    better.
+    """
 
     row: str
     who: str
@@ -22,13 +24,13 @@ class Ratio:
 
     @property
     def name(self) -> str:
-        """As a column, and in the baseline."""
+        """The name of its column, and of its entry in the baseline."""
         return f"{self.who} ÷ {self.of}"
 
 
 def ratios(results: Results) -> list[Ratio]:
-    """All of them, row by row."""
-    return [each for row in results.rows if row.unit in _COSTS for each in _of_row(results, row)]
+    """The ratios of all rows, row by row."""
+    return [ratio for row in results.rows if row.unit in _COSTS for ratio in _of_row(results, row)]
 
 
 def _of_row(results: Results, row: Row) -> Iterator[Ratio]:
@@ -40,15 +42,15 @@ def _of_row(results: Results, row: Row) -> Iterator[Ratio]:
             theirs = results.cell(row.key, of).values
             if of == FLOOR:
                 theirs = results.floor(row.floor)
-            found = ratio(ours, theirs)
-            if found is not None:
-                yield Ratio(row.key, who, of, found)
+            quotient = ratio(ours, theirs)
+            if quotient is not None:
+                yield Ratio(row.key, who, of, quotient)
 
 
 def _others(results: Results, who: str) -> list[str]:
-    """Whom a tracer is held against: every bpftrace, bcc where it is ftrace, itself of another tree."""
+    """The contestants that a tracer is held against: every bpftrace, bcc where it is ftrace, itself of another tree."""
     backend = who.split()[1]
-    peers = [each for each in results.contestants if each.startswith("bpftrace ")]
+    peers = [name for name in results.contestants if name.startswith("bpftrace ")]
     if who != f"tracer {backend}":
         return [f"tracer {backend}"]
     return [FLOOR, *peers] if backend == "bcc" else ["tracer bcc"]

@@ -25,7 +25,7 @@ class Verdict:
     row: str
     who: str
     rule: str
-    found: str
+    measured: str
     is_met: bool
 
 
@@ -64,9 +64,9 @@ _ADDED = {"count": 30.0, "hist": 76.0, "key": 58.0}
 
 
 def verdicts(results: Results, bpftraces: Sequence[tuple[str, tuple[int, ...]]]) -> list[Verdict]:
-    """Of every limit that can be held against something in these results; `bpftraces` by name and version."""
-    found = [*_ratios(results, bpftraces), *_additions(results, bpftraces), *_wholes(results)]
-    return [each for each in found if each is not None]
+    """The verdict on every limit that can be held against these results; `bpftraces` by name and version."""
+    every = [*_ratios(results, bpftraces), *_additions(results, bpftraces), *_wholes(results)]
+    return [verdict for verdict in every if verdict is not None]
 
 
 def _ratios(results: Results, bpftraces: Sequence[tuple[str, tuple[int, ...]]]) -> Iterator[Verdict | None]:
@@ -76,45 +76,47 @@ def _ratios(results: Results, bpftraces: Sequence[tuple[str, tuple[int, ...]]]) 
         for peer, version in _that_ran(results, limit.row, bpftraces):
             theirs = limit.old if version < _NEW else limit.new
             if theirs is not None:
-                found = ratio(ours, results.cell(limit.row, peer).values)
-                yield _within(limit.row, who, limit.ours / theirs, peer, found)
+                spread = ratio(ours, results.cell(limit.row, peer).values)
+                yield _within(limit.row, who, limit.ours / theirs, peer, spread)
                 break
         else:
             if limit.floor is not None:
                 row, was = limit.floor
-                found = ratio(ours, results.floor(row))
-                yield _within(limit.row, who, limit.ours / was, _FLOOR_NAMES[row], found)
+                spread = ratio(ours, results.floor(row))
+                yield _within(limit.row, who, limit.ours / was, _FLOOR_NAMES[row], spread)
     for row, most in _BESIDE_BCC.items():
-        found = ratio(results.cell(row, "tracer ftrace").values, results.cell(row, "tracer bcc").values)
-        yield _within(row, "tracer ftrace", most, "tracer bcc", found)
+        spread = ratio(results.cell(row, "tracer ftrace").values, results.cell(row, "tracer bcc").values)
+        yield _within(row, "tracer ftrace", most, "tracer bcc", spread)
 
 
 _FLOOR_NAMES = {"typer": "an empty Typer program", "program": "an empty BPF program"}
 
 
-def _within(row: str, who: str, most: float, of: str, found: Spread | None) -> Verdict | None:
-    if found is None:
+def _within(row: str, who: str, most: float, of: str, spread: Spread | None) -> Verdict | None:
+    if spread is None:
         return None
-    return Verdict(row, who, f"≤ {most:.2f} × {of}", f"{found.median:.2f}", found.median <= most)
+    return Verdict(row, who, f"≤ {most:.2f} × {of}", f"{spread.median:.2f}", spread.median <= most)
 
 
 def _additions(results: Results, bpftraces: Sequence[tuple[str, tuple[int, ...]]]) -> Iterator[Verdict | None]:
-    """What a hit adds to an empty program in the same round, beside what the newer bpftrace adds to its own."""
+    """The verdicts on what a hit adds to an empty program in the same round, beside what the newer bpftrace adds to its
+    own.
+    """
     floor = results.floor("program")
     for row, was in _ADDED.items():
-        found = difference(results.cell(row, "tracer bcc").values, floor)
+        added = difference(results.cell(row, "tracer bcc").values, floor)
         newer = [name for name, version in _that_ran(results, row, bpftraces) if version >= _NEW]
         theirs = None
         if newer:
             theirs = difference(results.cell(row, newer[0]).values, results.cell("empty", newer[0]).values)
-        if found is None:
+        if added is None:
             continue
         if theirs is not None:
             most, of = theirs.median, f"what {newer[0]} adds"
         else:
             scale = [value for value in floor if value is not None]
             most, of = was * sorted(scale)[len(scale) // 2] / _FLOOR_NS, f"{was:.0f} ns at a floor of {_FLOOR_NS:.0f}"
-        yield Verdict(row, "tracer bcc", f"adds ≤ {most:.0f} ns ({of})", f"{found.median:.0f}", found.median <= most)
+        yield Verdict(row, "tracer bcc", f"adds ≤ {most:.0f} ns ({of})", f"{added.median:.0f}", added.median <= most)
 
 
 def _wholes(results: Results) -> Iterator[Verdict | None]:
@@ -136,5 +138,5 @@ def _wholes(results: Results) -> Iterator[Verdict | None]:
 def _that_ran(
     results: Results, row: str, bpftraces: Sequence[tuple[str, tuple[int, ...]]]
 ) -> list[tuple[str, tuple[int, ...]]]:
-    """Those with a figure there, the oldest first."""
-    return sorted((each for each in bpftraces if results.has(row, each[0])), key=lambda each: each[1])
+    """The bpftraces with a figure in a row, the oldest first."""
+    return sorted((peer for peer in bpftraces if results.has(row, peer[0])), key=lambda peer: peer[1])

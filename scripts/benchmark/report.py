@@ -51,14 +51,14 @@ class Report:
     compared: str | None = None
 
     def against(self, kept: Baseline) -> Report:
-        """With what became of the ratios since."""
+        """The report with what became of the ratios since."""
         where = "" if kept.machine == self.host.machine else f", on another machine ({kept.machine})"
         return replace(self, changes=changes(kept, self.ratios), compared=f"“was” is the baseline of {kept.day}{where}")
 
     @property
     def regressions(self) -> list[Change]:
         """The ratios that became worse by more than the noise."""
-        return [each for each in self.changes.values() if each.is_worse]
+        return [change for change in self.changes.values() if change.is_worse]
 
     @property
     def table(self) -> Grid:
@@ -66,34 +66,34 @@ class Report:
         return grid(self.results, self.ratios, self.verdicts, self.changes)
 
     def text(self) -> str:
-        """For a terminal."""
+        """The report for a terminal."""
         compared = (
             f"{self.compared}; {len(self.regressions)} ratios became worse beyond the noise\n" if self.compared else ""
         )
         return f"{self.host.line}\n\n{as_text(self.table)}{compared}"
 
     def write(self, page: Path) -> None:
-        """As a page of the documentation, without what it was compared with. The page's sections stay."""
+        """Writes it as a page of the documentation, without what it was compared with. The page's sections stay."""
         table = as_markdown(grid(self.results, self.ratios, self.verdicts, {}))
         _, heading, sections = page.read_text().partition("\n## ") if page.exists() else ("", "", "")
         page.write_text(_PAGE.format(host=self.host.line, table=table.rstrip()) + heading + sections)
 
 
 def to_json(report: Report) -> str:
-    """All of it as one object; figures round by round."""
+    """The report as one object; figures round by round."""
     return json.dumps(
         {
             "host": asdict(report.host),
-            "rows": [_row(report, at) for at in range(len(report.results.rows))],
-            "regressions": [asdict(each) for each in report.regressions],
+            "rows": [_row(report, number) for number in range(len(report.results.rows))],
+            "regressions": [asdict(change) for change in report.regressions],
         },
         indent=1,
         ensure_ascii=False,
     )
 
 
-def _row(report: Report, at: int) -> dict[str, Any]:
-    row = report.results.rows[at]
+def _row(report: Report, number: int) -> dict[str, Any]:
+    row = report.results.rows[number]
     cells = {}
     for who in report.results.contestants:
         cell = report.results.cell(row.key, who)
@@ -104,6 +104,6 @@ def _row(report: Report, at: int) -> dict[str, Any]:
         "title": row.title,
         "unit": row.unit,
         "contestants": cells,
-        "ratios": {each.name: asdict(each.spread) for each in report.ratios if each.row == row.key},
-        "limits": [asdict(each) for each in report.verdicts if each.row == row.key],
+        "ratios": {ratio.name: asdict(ratio.spread) for ratio in report.ratios if ratio.row == row.key},
+        "limits": [asdict(verdict) for verdict in report.verdicts if verdict.row == row.key],
     }

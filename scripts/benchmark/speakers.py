@@ -1,4 +1,4 @@
-"""Those that speak the language: tracer on its two backends, of this tree or another, and every bpftrace."""
+"""The speakers of the language: tracer on its two backends, of this tree or another, and every bpftrace."""
 
 from __future__ import annotations
 
@@ -112,10 +112,10 @@ def bpftrace(path: str) -> Speaker:
         said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BenchError(f"{path} cannot be started: {error}") from error
-    found = re.search(r"bpftrace v?(\d+(?:\.\d+)+)", said.stdout)
-    if found is None:
+    match = re.search(r"bpftrace v?(\d+(?:\.\d+)+)", said.stdout)
+    if match is None:
         raise BenchError(f"{path} --version does not answer as bpftrace does: {(said.stdout or said.stderr)[:40]!r}")
-    return Speaker(f"bpftrace {found[1]}", _numbers(found[1]), (path, "-q"))
+    return Speaker(f"bpftrace {match[1]}", _numbers(match[1]), (path, "-q"))
 
 
 def peer(path: str, home: Path) -> list[Speaker]:

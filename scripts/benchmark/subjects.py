@@ -19,7 +19,7 @@ _HITS, _MANY = (Path(__file__).with_name(name) for name in ("hits.c", "many.c"))
 
 @dataclass(frozen=True)
 class Place:
-    """Where a probe goes: file offsets of the instruction and, 0 for none, of the semaphore."""
+    """The place of a probe: file offsets of the instruction and, 0 for none, of the semaphore."""
 
     offset: int
     semaphore: int
@@ -46,17 +46,17 @@ class Subjects:
 
     @property
     def usdt(self) -> str:
-        """Its probe as an attach point."""
+        """The attach point of its probe."""
         return f"usdt:{self.hits}:bench:hit"
 
     @property
     def function(self) -> str:
-        """Its function as an attach point."""
+        """The attach point of its function."""
         return f"uprobe:{self.hits}:bench_hit"
 
     @property
     def result(self) -> Path:
-        """Where a target writes its line."""
+        """The file into which a target writes its line."""
         return self.home / "result"
 
     def command(self, what: str, hits: int, threads: int = 1, keys: int = 0, length: int = 0) -> list[str]:
@@ -73,7 +73,7 @@ class Subjects:
         return program
 
     def forget(self) -> None:
-        """Before a run, so that no line of the one before is taken for its own."""
+        """Removes the file of its line before a run, so that no line of the one before is taken for its own."""
         self.result.unlink(missing_ok=True)
 
     def cost(self) -> Cost | None:
@@ -89,20 +89,20 @@ class Subjects:
 def subjects() -> Iterator[Subjects]:
     """Builds them, and removes them afterwards."""
     with TemporaryDirectory(prefix="tracer-bench.") as place:
-        made = Subjects(Path(place))
-        compile_c([str(_HITS)], made.hits)
-        yield made
+        built = Subjects(Path(place))
+        compile_c([str(_HITS)], built.hits)
+        yield built
 
 
 def _assembly(functions: int) -> str:
     """Functions of a nop and a return, 16 bytes apart as compilers place them, and a table of them."""
-    each = "\n".join(
+    bodies = "\n".join(
         f".p2align 4\n.globl {name}\n.type {name}, @function\n{name}:\nnop\nret\n.size {name}, .-{name}"
         for name in (f"site_{number}" for number in range(functions))
     )
     table = "\n".join(f".quad site_{n}" for n in range(functions))
     return (
-        f'.text\n{each}\n.section .data.rel.ro, "aw"\n.p2align 3\n.globl functions\nfunctions:\n{table}\n'
+        f'.text\n{bodies}\n.section .data.rel.ro, "aw"\n.p2align 3\n.globl functions\nfunctions:\n{table}\n'
         f".globl functions_count\nfunctions_count:\n.quad {functions}\n"
         '.section .note.GNU-stack, "", @progbits\n'
     )
@@ -120,25 +120,25 @@ def compile_c(sources: list[str], program: Path) -> None:
 
 
 def place_of_usdt(program: Path) -> Place:
-    """Of its only USDT probe."""
+    """The place of its only USDT probe."""
     with program.open("rb") as file:
         elf = ELFFile(file)
         for section in elf.iter_sections():
             if isinstance(section, NoteSection) and section.name == ".note.stapsdt":
                 note = next(iter(section.iter_notes()))
                 words = bytes(note["n_descdata"])
-                address, semaphore = (int.from_bytes(words[at : at + 8], "little") for at in (0, 16))
+                address, semaphore = (int.from_bytes(words[start : start + 8], "little") for start in (0, 16))
                 return Place(_offset(elf, address), _offset(elf, semaphore) if semaphore else 0)
     raise BenchError(f"{program} has no USDT probe")
 
 
 def place_of_function(program: Path, name: str) -> Place:
-    """Of the first instruction of a function."""
+    """The place of the first instruction of a function."""
     with program.open("rb") as file:
         elf = ELFFile(file)
         for section in elf.iter_sections():
-            if isinstance(section, SymbolTableSection) and (found := section.get_symbol_by_name(name)):
-                return Place(_offset(elf, found[0]["st_value"]), 0)
+            if isinstance(section, SymbolTableSection) and (symbols := section.get_symbol_by_name(name)):
+                return Place(_offset(elf, symbols[0]["st_value"]), 0)
     raise BenchError(f"{program} has no function {name}")
 
 

@@ -33,22 +33,22 @@ def grid(
 ) -> Grid:
     """Figures, ratios, and what must be reached. Columns without a word are left out."""
     notes: dict[str, int] = {}
-    names = tuple(dict.fromkeys(each.name for each in ratios))
+    names = tuple(dict.fromkeys(ratio.name for ratio in ratios))
     header = ("work", "", *results.contestants, *names, "limits")
     lines = []
     for row in results.rows:
         cells = [_figure(row, results.cell(row.key, who), who, notes) for who in results.contestants]
-        by_name = {each.name: each for each in ratios if each.row == row.key}
+        by_name = {ratio.name: ratio for ratio in ratios if ratio.row == row.key}
         compared = [_ratio(by_name.get(name), changes.get((row.key, name))) for name in names]
-        limits = [each for each in verdicts if each.row == row.key]
-        state = "" if not limits else "met" if all(each.is_met for each in limits) else "NOT met"
+        limits = [verdict for verdict in verdicts if verdict.row == row.key]
+        state = "" if not limits else "met" if all(verdict.is_met for verdict in limits) else "NOT met"
         lines.append((row.title, row.unit, *cells, *compared, state))
-    kept = [at for at in range(len(header)) if any(line[at] for line in lines)]
+    kept = [column for column in range(len(header)) if any(line[column] for line in lines)]
     return Grid(
-        tuple(header[at] for at in kept),
-        tuple(tuple(line[at] for at in kept) for line in lines),
+        tuple(header[column] for column in kept),
+        tuple(tuple(line[column] for column in kept) for line in lines),
         tuple(f"[{number}] {text}" for text, number in notes.items()),
-        tuple(_limit(row, each) for row in results.rows for each in verdicts if each.row == row.key),
+        tuple(_limit(row, verdict) for row in results.rows for verdict in verdicts if verdict.row == row.key),
     )
 
 
@@ -61,23 +61,23 @@ def _figure(row: Row, cell: Cell, who: str, notes: dict[str, int]) -> str:
         return mark(f"cannot: {cell.absent}") if cell.absent else marks
     if row.unit == "runs":
         return f"{sum(cell.figures):.0f} of {len(cell.figures)}{marks}"
-    found = spread(cell.figures)
-    noise = f" ±{found.half:,.{row.digits}f}" if len(cell.figures) > 1 else ""
+    figures = spread(cell.figures)
+    noise = f" ±{figures.half:,.{row.digits}f}" if len(cell.figures) > 1 else ""
     stopped = mark(f"then no more: {cell.absent}") if cell.absent else ""
-    return f"{found.median:,.{row.digits}f}{noise}{marks}{stopped}"
+    return f"{figures.median:,.{row.digits}f}{noise}{marks}{stopped}"
 
 
 def _limit(row: Row, verdict: Verdict) -> str:
     state = "met" if verdict.is_met else "NOT met"
-    return f"{row.title}: {verdict.who} {verdict.rule}: {verdict.found}, {state}"
+    return f"{row.title}: {verdict.who} {verdict.rule}: {verdict.measured}, {state}"
 
 
-def _ratio(found: Ratio | None, change: Change | None) -> str:
-    if found is None:
+def _ratio(ratio: Ratio | None, change: Change | None) -> str:
+    if ratio is None:
         return ""
-    text = f"{found.spread.median:.2f}"
-    if found.spread.most > found.spread.least:
-        text += f" ±{found.spread.half:.2f}"
+    text = f"{ratio.spread.median:.2f}"
+    if ratio.spread.most > ratio.spread.least:
+        text += f" ±{ratio.spread.half:.2f}"
     if change is None:
         return text
     word = " WORSE" if change.is_worse else " better" if change.is_better else ""
@@ -89,8 +89,8 @@ def as_text(table: Grid) -> str:
     headers = [textwrap.wrap(word, _WIDEST_HEADER) or [""] for word in table.header]
     depth = max(map(len, headers))
     top = [[""] * (depth - len(words)) + words for words in headers]
-    rows = [*(tuple(words[at] for words in top) for at in range(depth)), *table.lines]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(table.header))]
+    rows = [*(tuple(words[line] for words in top) for line in range(depth)), *table.lines]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(table.header))]
     lines = [_padded(row, widths) for row in rows]
     lines.insert(depth, "-" * max(map(len, lines)))
     return "\n".join([*lines, "", *table.notes, "", *table.limits]).rstrip() + "\n"
@@ -98,8 +98,8 @@ def as_text(table: Grid) -> str:
 
 def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
     words = [
-        word.ljust(width) if at < 2 else word.rjust(width)
-        for at, (word, width) in enumerate(zip(row, widths, strict=True))
+        word.ljust(width) if column < 2 else word.rjust(width)
+        for column, (word, width) in enumerate(zip(row, widths, strict=True))
     ]
     return "  ".join(words).rstrip()
 

@@ -66,14 +66,14 @@ class Together(threading.Thread):
 
 
 def _tree(leader: int) -> list[int]:
-    found, new = [], [leader]
+    tree, new = [], [leader]
     while new:
         pid = new.pop()
-        found.append(pid)
+        tree.append(pid)
         for task in _tasks(pid):
             with suppress(OSError):
                 new += map(int, (task / "children").read_text().split())
-    return found
+    return tree
 
 
 def _tasks(pid: int) -> list[Path]:
@@ -84,9 +84,9 @@ def _tasks(pid: int) -> list[Path]:
 
 
 def _share(pid: int) -> int:
-    """Its proportional share of the pages it holds; 0 where it is gone."""
+    """The share of a process in the pages it holds (PSS); 0 where it is gone."""
     try:
-        found = _PSS.search(Path(f"/proc/{pid}/smaps_rollup").read_text())
+        match = _PSS.search(Path(f"/proc/{pid}/smaps_rollup").read_text())
     except OSError:
         return 0
-    return int(found[1]) if found else 0
+    return int(match[1]) if match else 0

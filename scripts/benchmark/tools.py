@@ -43,7 +43,7 @@ Run = Callable[[], Reading]
 
 
 def runs_of_hits(setting: Setting, question: str) -> tuple[dict[str, Run], dict[str, str]]:
-    """Those that can answer one of the questions of hit.py, and why others cannot."""
+    """The tools that can answer one of the questions of hit.py, and why others cannot."""
     asked: dict[str, Run] = {}
     if question in _EXPRESSIONS:
         asked["argdist"] = partial(_argdist, setting, question)
@@ -53,7 +53,7 @@ def runs_of_hits(setting: Setting, question: str) -> tuple[dict[str, Run], dict[
 
 
 def runs_of_events(setting: Setting) -> tuple[dict[str, Run], dict[str, str]]:
-    """Those that print."""
+    """The tools that print."""
     return _sorted({"trace": partial(_trace, setting), "uprobe": partial(_uprobe, setting)})
 
 
@@ -71,7 +71,7 @@ def _sorted(asked: Mapping[str, Run]) -> tuple[dict[str, Run], dict[str, str]]:
 
 @cache
 def _path(tool: str) -> str | None:
-    return next((found for place in _PLACES[tool] if (found := shutil.which(place))), None)
+    return next((path for place in _PLACES[tool] if (path := shutil.which(place))), None)
 
 
 def _command(tool: str) -> str:
@@ -119,9 +119,9 @@ def _faults_of_argdist(question: str, table: bytes, hits: int) -> tuple[str, ...
         counted = sum(int(count) for count in re.findall(rb"-> \d+\s*: (\d+)", table))
         return () if counted == hits else (f"counts {counted:,} of {hits:,}",)
     rows = re.findall(rb"^\t(\d+)\s+\S.* = (?:b'(.*)'|(-?\d+))$", table, re.MULTILINE)
-    found = {(text or number).decode(): int(count) for count, text, number in rows}
+    counts = {(text or number).decode(): int(count) for count, text, number in rows}
     keys = {"count": ["1"], "key": [str(number) for number in range(16)]}.get(question, NAMES)
-    return differs(found, spread_over(keys, hits))
+    return differs(counts, spread_over(keys, hits))
 
 
 def _funccount(setting: Setting) -> Reading:
@@ -130,8 +130,8 @@ def _funccount(setting: Setting) -> Reading:
 
     done = _attend(setting, setting.subjects.command("ftw", setting.hits), command, Child.interrupt)
     # Where the process is gone before its symbols are looked up, the function has no name.
-    found = re.search(rb"^FUNC +COUNT\n.* +(\d+)$", done.tracer.out, re.MULTILINE)
-    faults = differs({"": int(found[1])}, {"": done.cost.hits}) if found else ("prints no count",)
+    match = re.search(rb"^FUNC +COUNT\n.* +(\d+)$", done.tracer.out, re.MULTILINE)
+    faults = differs({"": int(match[1])}, {"": done.cost.hits}) if match else ("prints no count",)
     return Reading({"count": done.cost.ns}, faults)
 
 

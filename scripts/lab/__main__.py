@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/vm", description="Other kernels, in virtual machines.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="the kernels, what each is for, and whether it is here already")
-    command = commands.add_parser("run", help="run a command on a kernel, with this machine's files")
+    command = commands.add_parser("run", help="run a command on a row, with this machine's files")
     command.add_argument("kernel")
     command.add_argument("-t", "--timeout", type=float, default=600, metavar="SECONDS", help="end it then (600)")
     command.add_argument("words", nargs="+", metavar="CMD", help="after --; one word is a line for the shell")
@@ -67,18 +67,18 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list() -> int:
-    for each in KERNELS:
+    for row in KERNELS:
         try:
-            package = package_of(each)
-            state = f"{package.name} {package.version}, {'here' if is_cached(each, package) else 'not here yet'}"
+            package = package_of(row)
+            state = f"{package.name} {package.version}, {'here' if is_cached(row, package) else 'not here yet'}"
         except NotAvailable as error:
             state = f"not available: {error}"
-        print(f"{each.name:13} {each.purpose}\n{'':13} {state}")
+        print(f"{row.name:13} {row.purpose}\n{'':13} {state}")
     return 0
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    image = image_of(kernel(arguments.kernel))
+    image = image_of(kernel(arguments.row))
     ended = run(
         image,
         arguments.words,

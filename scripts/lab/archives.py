@@ -1,4 +1,6 @@
-"""Where this host takes Debian's packages from, by its apt sources (sources.list(5)): the same for other suites."""
+"""The archives from which this host takes Debian's packages, by its apt sources (sources.list(5)): the same for other
+suites.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _ONE_LINE = re.compile(r"deb\s+(?:\[([^]]*)\]\s+)?(\S+)\s+(\S+)\s+(\S.*)")
 
 @dataclass(frozen=True)
 class Archive:
-    """One archive and the options that say whom to trust for it, in words of deb822: `Signed-By`, `Trusted`."""
+    """An archive and the options that say whom to trust for it, in words of deb822: `Signed-By`, `Trusted`."""
 
     uri: str
     suites: tuple[str, ...]
@@ -28,7 +30,7 @@ class Archive:
         return Path(named[0]) if len(named) == 1 and named[0].startswith("/") else None
 
     def stanza(self, suites: Sequence[str]) -> str:
-        """It as a paragraph of a .sources file, with these suites and the component main."""
+        """The archive as a paragraph of a .sources file, with these suites and the component main."""
         fields = [("Types", "deb"), ("URIs", self.uri), ("Suites", " ".join(suites)), ("Components", "main")]
         # The key itself may stand there, on lines of its own.
         return "".join(f"{name}:{' ' * value[0].isprintable()}{value}\n" for name, value in (*fields, *self.options))
@@ -40,40 +42,41 @@ def sources(suites: Sequence[str], folder: Path = Path("/etc/apt")) -> str:
     Raises `NotAvailable` where it names no archive of Debian at all.
     """
     plain = debian(folder).stanza([suite for suite in suites if not suite.endswith("-security")])
-    found = next((each for each in _debians(folder) if each.suites[0].endswith(("-security", "/updates"))), None)
+    others = (other for other in _debians(folder) if other.suites[0].endswith(("-security", "/updates")))
+    archive = next(others, None)
     security = [suite for suite in suites if suite.endswith("-security")]
-    return plain if found is None else f"{plain}\n{found.stanza(security)}"
+    return plain if archive is None else f"{plain}\n{archive.stanza(security)}"
 
 
 def debian(folder: Path = Path("/etc/apt")) -> Archive:
     """The archive of Debian's releases. Raises `NotAvailable`."""
-    found = next((each for each in _debians(folder) if each.suites[0].isalpha()), None)
-    if found is None:
+    archive = next((candidate for candidate in _debians(folder) if candidate.suites[0].isalpha()), None)
+    if archive is None:
         raise NotAvailable(f"{folder} names no archive of Debian's packages; add one to {folder / 'sources.list.d'}")
-    return found
+    return archive
 
 
 def _debians(folder: Path) -> Iterator[Archive]:
-    """Those of the host that may be Debian's, its own files first."""
+    """The archives of the host that may be Debian's, its own files first."""
     parts = folder / "sources.list.d"
     for path in dict.fromkeys((folder / "sources.list", parts / "debian.sources", *sorted(parts.glob("*")))):
         parse = {".sources": _deb822, ".list": _one_line}.get(path.suffix)
         if parse is not None and path.is_file():
-            found = parse(path.read_text(errors="replace"))
-            yield from (each for each in found if "debian" in each.uri and "main" in each.components)
+            archives = parse(path.read_text(errors="replace"))
+            yield from (archive for archive in archives if "debian" in archive.uri and "main" in archive.components)
 
 
 def _one_line(text: str) -> Iterator[Archive]:
     for line in text.splitlines():
         if match := _ONE_LINE.fullmatch(line.partition("#")[0].strip()):
-            settings = dict(each.split("=", 1) for each in (match[1] or "").split() if "=" in each)
+            settings = dict(setting.split("=", 1) for setting in (match[1] or "").split() if "=" in setting)
             yield Archive(match[2], (match[3],), tuple(match[4].split()), _options(settings))
 
 
 def _deb822(text: str) -> Iterator[Archive]:
     for paragraph in re.split(r"\n[ \t]*\n", re.sub(r"^#.*\n?", "", text, flags=re.MULTILINE)):
-        found = re.findall(r"^(\S+):[ \t]*(.*(?:\n[ \t].*)*)", paragraph, re.MULTILINE)
-        fields = {name.lower(): value.rstrip() for name, value in found}
+        pairs = re.findall(r"^(\S+):[ \t]*(.*(?:\n[ \t].*)*)", paragraph, re.MULTILINE)
+        fields = {name.lower(): value.rstrip() for name, value in pairs}
         if fields.get("enabled", "yes").lower() in ("no", "false", "0") or "deb" not in fields.get("types", "").split():
             continue
         components = tuple(fields.get("components", "").split())

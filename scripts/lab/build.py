@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from scripts.lab import LabError
-from scripts.lab.cache import cache_directory, made
+from scripts.lab.cache import cache_directory, directory_of
 from scripts.lab.children import run
 from scripts.lab.fetch import Package, unpacked
 
@@ -31,7 +31,7 @@ _LINE = re.compile(r"(?:# )?(CONFIG_\w+)(?:=.*| is not set)")
 
 def built(source: Package) -> Path:
     """The directory with `vmlinux` and its `config`, built if it is not there yet: some minutes."""
-    return made(home_of(source), lambda directory: _build(source, directory))
+    return directory_of(home_of(source), lambda directory: _build(source, directory))
 
 
 def home_of(source: Package) -> str:
@@ -72,7 +72,7 @@ def not_taken(fragment: str, config: str) -> list[str]:
         if match is None:
             continue
         is_off = line.startswith("#")
-        if line not in there and not (is_off and not any(each.startswith(f"{match[1]}=") for each in there)):
+        if line not in there and not (is_off and not any(present.startswith(f"{match[1]}=") for present in there)):
             missing.append(line)
     return missing
 

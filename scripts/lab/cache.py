@@ -1,4 +1,4 @@
-"""Where kernels are kept: each thing in a directory that is named for what it was made from, and made whole or not."""
+"""The cache of kernels: each thing in a directory that is named for what it was made from, and made whole or not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def locked(name: str) -> Iterator[None]:
         yield
 
 
-def made(name: str, make: Callable[[Path], None]) -> Path:
+def directory_of(name: str, make: Callable[[Path], None]) -> Path:
     """The directory of that name, made by `make` in a place of its own if it is not there yet."""
     home = cache_directory() / name
     if home.is_dir():

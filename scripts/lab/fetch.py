@@ -16,7 +16,7 @@ from pathlib import Path
 
 from scripts.lab import NotAvailable
 from scripts.lab.archives import sources
-from scripts.lab.cache import cache_directory, locked, made
+from scripts.lab.cache import cache_directory, directory_of, locked
 
 _SUITES = ("bookworm", "bullseye", "sid", "bookworm-security", "bullseye-security")
 _LISTS_ARE_GOOD_FOR_S = 24 * 3600
@@ -24,7 +24,7 @@ _LISTS_ARE_GOOD_FOR_S = 24 * 3600
 
 @dataclass(frozen=True)
 class Package:
-    """One version of a package."""
+    """A package in one version."""
 
     name: str
     version: str
@@ -35,12 +35,12 @@ class Package:
 
 def newest(pattern: str, names: list[str]) -> str | None:
     """The name that matches the whole pattern with the largest number in it; a signed image before its twin."""
-    found = [
+    candidates = [
         (int(match[1]) if match.re.groups else 0, -len(name), name)
         for name in names
         if (match := re.fullmatch(pattern, name))
     ]
-    return max(found)[2] if found else None
+    return max(candidates)[2] if candidates else None
 
 
 def choose(pattern: str) -> Package:
@@ -61,7 +61,7 @@ def unpacked(package: Package, parts: Sequence[str] = ()) -> Path:
     `parts`: those that an image of the newest kernels consists of, each a package with another word for "image".
     """
     names = [package.name.replace("-image-", f"-{part}-") for part in parts] or [package.name]
-    return made(str(package), lambda directory: _fetch(names, package.version, directory))
+    return directory_of(str(package), lambda directory: _fetch(names, package.version, directory))
 
 
 def _fetch(names: Sequence[str], version: str, directory: Path) -> None:
@@ -86,8 +86,8 @@ def _update(good_for_s: float) -> None:
         is_same = written.exists() and written.read_text() == text
         if is_same and stamp.exists() and time.time() - stamp.stat().st_mtime < good_for_s:
             return
-        for each in ("lists/partial", "archives/partial"):
-            (stamp.parent / each).mkdir(parents=True, exist_ok=True)
+        for name in ("lists/partial", "archives/partial"):
+            (stamp.parent / name).mkdir(parents=True, exist_ok=True)
         written.write_text(text)
         try:
             _ask("apt-get", "update", "-q", "--error-on=any")

@@ -1,5 +1,5 @@
-"""From a row of the table to something that boots: the kernel's file, and the modules that a guest needs before it sees
-this machine's files.
+"""Makes of a row of the table something that boots: the kernel's file, and the modules that a guest needs before it
+sees this machine's files.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ def modules_of(image: Path) -> list[tuple[str, bytes]]:
 
     What is built in is no module, and left out.
     """
-    folder = next((each for each in (image / "lib/modules", image / "usr/lib/modules") if each.is_dir()), None)
+    folder = next((modules for modules in (image / "lib/modules", image / "usr/lib/modules") if modules.is_dir()), None)
     if folder is None:
         raise LabError(f"{image} holds no modules")
     files = {_name(path): path for path in folder.rglob("*.ko*")}
-    builtin = {_name(Path(line)) for each in folder.glob("*/modules.builtin") for line in each.read_text().split()}
+    listed = (line for path in folder.glob("*/modules.builtin") for line in path.read_text().split())
+    builtin = {_name(Path(line)) for line in listed}
     order: dict[str, bytes] = {}
 
     def take(name: str) -> None:

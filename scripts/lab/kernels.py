@@ -11,7 +11,7 @@ BCC, FTRACE = "bcc", "ftrace"
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel of the laboratory.
+    """A kernel of the laboratory.
 
     `package`: a pattern of Debian's packages, its first group being the number that grows; None for the one we build.
     `parts`: the packages that it consists of, where it holds no file itself.
@@ -87,13 +87,13 @@ KERNELS = (
     ),
 )
 
-FEATURES = frozenset().union(*(each.features | {*each.backends} for each in KERNELS))
+FEATURES = frozenset().union(*(kernel.features | {*kernel.backends} for kernel in KERNELS))
 """Whatever a test may need of a kernel."""
 
 
 def kernel(name: str) -> Kernel:
     """The row of that name. Raises `LabError` where there is none."""
-    for each in KERNELS:
-        if each.name == name:
-            return each
-    raise LabError(f"no kernel {name}; there are {', '.join(each.name for each in KERNELS)}")
+    for row in KERNELS:
+        if row.name == name:
+            return row
+    raise LabError(f"no kernel {name}; there are {', '.join(row.name for row in KERNELS)}")

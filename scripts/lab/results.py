@@ -23,7 +23,7 @@ _HEADER = ("kernel", "run on", "where from", "backend", *_COUNTED, "suite", "own
 
 @dataclass(frozen=True)
 class Result:
-    """One test in a guest.
+    """The result of a test in a guest.
 
     `outcome` is passed, skipped or failed; or refused or excepted, where the suite says that the backend refuses the
     case, or answers otherwise on such a kernel, and it did so.
@@ -36,7 +36,7 @@ class Result:
 
     @property
     def part(self) -> str:
-        """What it is counted with."""
+        """The part with which it is counted."""
         if self.backend is None:
             return _OWN
         return f"{'suite' if self.test.startswith('tests/suite/') else 'contract'} on {self.backend}"
@@ -108,16 +108,16 @@ class Row:
 
 def rows(results: Sequence[Result]) -> list[Row]:
     """The counts by suite and backend, the tests of the kernel last."""
-    found: list[Row] = []
+    table: list[Row] = []
     for part in sorted({result.part for result in results}, key=lambda name: (name == _OWN, name)):
         counts = Counter(result.outcome for result in results if result.part == part)
         outcomes = ("passed", "refused", "excepted", "skipped", "failed")
-        found.append(Row(part, *(counts[outcome] for outcome in outcomes)))
-    return found
+        table.append(Row(part, *(counts[outcome] for outcome in outcomes)))
+    return table
 
 
 def report(outcome: Outcome) -> str:
-    """Some lines: the counts, and all that went wrong."""
+    """The report in some lines: the counts, and all that went wrong."""
     verdict = "passed" if outcome.passed else "FAILED"
     lines = [f"{outcome.kernel} ({outcome.release or 'did not boot'}): {verdict}, {outcome.took_s:.0f} s"]
     lines += [f"  {row}" for row in rows(outcome.results)]
@@ -143,14 +143,14 @@ def kept(kernel: str) -> Outcome | None:
 
 
 def to_json(outcome: Outcome) -> str:
-    """All of it, as one object."""
+    """The outcome as one object."""
     return json.dumps(asdict(outcome))
 
 
 def from_json(text: str) -> Outcome:
     """The inverse of `to_json`."""
     fields = json.loads(text)
-    results = tuple(Result(**each) for each in fields.pop("results"))
+    results = tuple(Result(**result) for result in fields.pop("results"))
     return Outcome(results=results, trouble=tuple(fields.pop("trouble")), **fields)
 
 
@@ -168,13 +168,13 @@ def write_table(outcomes: Mapping[str, Outcome | NotAvailable], document: Path =
 
 def _rows_of(text: str) -> dict[str, list[str]]:
     """The rows of each kernel in a table; a row without a name goes on with the one above."""
-    found: dict[str, list[str]] = {}
+    by_kernel: dict[str, list[str]] = {}
     kernel = ""
     for line in text.splitlines():
         if line.startswith("| "):
             kernel = next(iter(line.split("|")[1].split()), kernel)
-            found.setdefault(kernel, []).append(line)
-    return found
+            by_kernel.setdefault(kernel, []).append(line)
+    return by_kernel
 
 
 def table(outcomes: Mapping[str, Outcome | NotAvailable], before: Mapping[str, Sequence[str]] | None = None) -> str:

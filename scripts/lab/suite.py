@@ -38,7 +38,9 @@ _PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "tests.vm.plugin", "-p", 
 _PATIENCE = 10
 _WHOLE, _THIRD, _SIXTH = "0/1", "0/3", "0/6"
 _RUN_WHOLE = ("nobpf", "6.1")
-"""Kernels on which everything has run not long ago (docs/kernels.md): a sixth of it tells what has changed since."""
+"""Kernels on which everything has run not long ago (docs/kernels.md): a sixth of it tells what has changed since.
+nobpf is the Linux of 6.1, so that what ftrace answers runs on 6.1 a few times only.
+"""
 
 _TIMEOUT_S = 7200.0
 _COMPLAINTS = 5
@@ -52,31 +54,31 @@ def test_kernels(names: Sequence[str], everything: bool, quick: bool, again: boo
     With `again` only what has not passed in the whole run that is kept of each kernel, which becomes part of that run.
     Returns 1 where anything failed. A kernel that cannot be had has not passed, but only a required one fails.
     """
-    wanted = [kernel(name) for name in names] or [each for each in KERNELS if everything or each.required]
+    wanted = [kernel(name) for name in names] or [row for row in KERNELS if everything or row.required]
     outcomes: dict[str, Outcome | NotAvailable] = {}
-    for each, outcome in _outcomes(wanted, quick, again):
-        outcomes[each.name] = outcome
-        print(report(outcome) if isinstance(outcome, Outcome) else f"{each.name}: not available: {outcome}", flush=True)
+    for row, outcome in _outcomes(wanted, quick, again):
+        outcomes[row.name] = outcome
+        print(report(outcome) if isinstance(outcome, Outcome) else f"{row.name}: not available: {outcome}", flush=True)
         if isinstance(outcome, Outcome) and not quick:
             keep(outcome)
     if everything and not quick:
         write_table(outcomes)
-    failed = [each for each in wanted if not _is_well(each, outcomes[each.name])]
+    failed = [row for row in wanted if not _is_well(row, outcomes[row.name])]
     return 1 if failed else 0
 
 
 def tabulate() -> int:
     """Writes the table from the last whole run on each kernel."""
-    outcomes = {each.name: outcome for each in KERNELS if (outcome := kept(each.name)) is not None}
+    outcomes = {row.name: outcome for row in KERNELS if (outcome := kept(row.name)) is not None}
     write_table(outcomes)
     return 0
 
 
 def prepare_kernels(names: Sequence[str]) -> int:
     """Fetches or builds the kernels, and what their tests need."""
-    wanted = [kernel(name) for name in names] or [each for each in KERNELS if each.required]
-    for each in wanted:
-        image_of(each)
+    wanted = [kernel(name) for name in names] or [row for row in KERNELS if row.required]
+    for row in wanted:
+        image_of(row)
     _prepare(wanted, True)
     return 0
 
@@ -86,13 +88,13 @@ def _is_well(kernel: Kernel, outcome: Outcome | NotAvailable) -> bool:
 
 
 def _outcomes(kernels: Sequence[Kernel], quick: bool, again: bool) -> Iterator[tuple[Kernel, Outcome | NotAvailable]]:
-    """In the order in which they end."""
+    """The kernels with their outcomes, in the order in which they end."""
     _prepare(kernels, quick)
     with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
-        longest_first = sorted(kernels, key=lambda each: -len(each.backends))
+        longest_first = sorted(kernels, key=lambda row: -len(row.backends))
         running = {
-            pool.submit(_outcome, each, _part(each, quick), kept(each.name) if again else None, at > 0): each
-            for at, each in enumerate(longest_first)
+            pool.submit(_outcome, row, _part(row, quick), kept(row.name) if again else None, number > 0): row
+            for number, row in enumerate(longest_first)
         }
         try:
             for done in as_completed(running):
@@ -116,7 +118,7 @@ def _outcome(kernel: Kernel, part: str, earlier: Outcome | None, gives_way: bool
 
 
 def _part(kernel: Kernel, quick: bool) -> str:
-    """Which of the contract, the suite and the random programs run on a kernel."""
+    """Chooses which of the contract, the suite and the random programs run on a kernel."""
     return _WHOLE if not quick else _SIXTH if kernel.name in _RUN_WHOLE else _THIRD
 
 
@@ -157,13 +159,14 @@ def _test(kernel: Kernel, part: str, done: Iterable[str], timeout_s: float) -> O
         *("-p", "pytest_timeout"),
         f"--vm-kernel={kernel.name}",
         f"--vm-part={part}",
+        *(["--vm-few=ftrace"] if part != _WHOLE and len(kernel.backends) > 1 else []),
         "--vm-results=/run/vm/results",
         "--vm-done=/run/vm/done",
     )
     pytest = " ".join((*_PYTEST, *options, "--tb=short", *TESTS))
     with tempfile.TemporaryDirectory(prefix="tracer-vm-test.") as place:
         share = Path(place)
-        (share / "done").write_text("".join(f"{each}\n" for each in done))
+        (share / "done").write_text("".join(f"{name}\n" for name in done))
         _here(sys.executable, "-m", "tests.vm.meet", str(share / "legs"))
         with (share / "said").open("wb") as said:
             ended = run(
@@ -204,14 +207,16 @@ def _trouble(ended: Ended, said: str, timeout_s: float) -> list[str]:
 
 
 def _flags(kernel: Kernel) -> tuple[bool, bool, bool]:
-    """How BPF programs are compiled for a kernel: whether they sleep, whether their links bear cookies, and whether
-    helpers copy the kernel's memory.
+    """The flags by which BPF programs differ for a kernel: whether they sleep, whether their links bear cookies, and
+    whether helpers copy the kernel's memory.
     """
     return "sleepable" in kernel.features, "multi" in kernel.features, "reads" in kernel.features
 
 
 def _objects(flags: tuple[bool, bool, bool], part: str) -> Path:
-    """Where the BPF objects of a part are kept, apart from those of others: a cache of tracer's holds some hundred."""
+    """The directory that keeps the BPF objects of a part, apart from those of others: a cache of tracer's holds some
+    hundred.
+    """
     name = "-".join("yes" if flag else "no" for flag in flags)
     return cache_directory() / "objects" / name / part.replace("/", "-of-")
 

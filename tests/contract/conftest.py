@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from tests.contract.case import Case
 from tests.contract.cases import CASES
 from tests.contract.older import Here
-from tests.harness.cli import Done, tracer
+from tests.harness.cli import ONLY_WARM, Done, tracer
 from tests.harness.legs import BACKENDS, in_formats
 from tests.harness.warm import Warms
 from tests.targets.build import build
@@ -51,30 +51,29 @@ def settled(case: Case, out: bytes) -> bytes:
 class Answers:
     """The runs of the selected legs, started about in the order of the tests and kept until they are asked for.
 
-    Text and JSON of a case on a backend are of one run, which has two outputs. Where text is the first of them, on one
-    backend and the other by turns, it is a process of its own, as users have it; where JSON is, a fork of an
-    interpreter that has imported everything. With TRACER_TEST_WARM=1 all are, which is eight times as fast in an
-    emulated machine.
+    Text and JSON of a case on a backend are of one run, which has two outputs: text is the first of them on one backend
+    and the other by turns. One run of four is started anew, on the backend whose first is text, as users have it. The
+    others are forks of an interpreter that has imported everything, and with TRACER_TEST_WARM=1 all are.
     """
 
-    def __init__(self, legs: list[Leg], warms: Warms) -> None:
+    def __init__(self, legs: list[Leg]) -> None:
         self._pool = ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1))
-        cold = {case.name: BACKENDS[number % len(BACKENDS)] for number, case in enumerate(CASES)}
-        only_warm = os.environ.get("TRACER_TEST_WARM") == "1"
+        text_first = {case.name: BACKENDS[number % len(BACKENDS)] for number, case in enumerate(CASES)}
+        anew = {case.name for number, case in enumerate(CASES) if number // len(BACKENDS) % 2 == 0 and not ONLY_WARM}
         wanted: dict[tuple[str, str], tuple[Case, list[str]]] = {}
         for case, backend, format in legs:
             wanted.setdefault((case.name, backend), (case, []))[1].append(format)
         self._runs: dict[tuple[str, str], Future[dict[str, Done]]] = {
             (name, backend): self._pool.submit(
                 self._run,
-                warms.tracer if only_warm or backend != cold[name] else tracer,
-                *(case, backend, sorted(formats, reverse=backend == cold[name])),
+                *(case, backend, sorted(formats, reverse=backend == text_first[name])),
+                backend != text_first[name] or name not in anew,
             )
             for (name, backend), (case, formats) in wanted.items()
         }
 
-    def _run(self, run: Callable[..., Done], case: Case, backend: str, formats: Sequence[str]) -> dict[str, Done]:
-        return in_formats(formats, lambda *also: run(*command_line(case, backend, formats[0]), *also))
+    def _run(self, case: Case, backend: str, formats: Sequence[str], warm: bool) -> dict[str, Done]:
+        return in_formats(formats, lambda *also: tracer(*command_line(case, backend, formats[0]), *also, warm=warm))
 
     def __call__(self, case: Case, backend: str, format: str) -> Done:
         """How the run of that leg ended."""
@@ -86,13 +85,13 @@ class Answers:
 
 
 @pytest.fixture(scope="session")
-def answers(request: pytest.FixtureRequest, warms: Warms) -> Iterator[Answers]:
+def answers(request: pytest.FixtureRequest) -> Iterator[Answers]:
     legs: list[Leg] = []
     for item in request.session.items:
         call = getattr(item, "callspec", None)
         if call is not None and {"case", "backend", "format"} <= call.params.keys():
             legs.append((call.params["case"], call.params["backend"], call.params["format"]))
-    answers = Answers(legs, warms)
+    answers = Answers(legs)
     yield answers
     answers.close()
 

@@ -31,7 +31,7 @@ Attribute: TypeAlias = "ctypes.Array[ctypes.c_char]"
 
 @dataclass
 class Map:
-    """One map. `elements` are those of a hash, or of an array what is not zero."""
+    """A map of the fake kernel. `elements` are those of a hash, or of an array what is not zero."""
 
     kind: int
     key_size: int
@@ -56,7 +56,7 @@ class Map:
         return -(-self.value_size // 8) * 8 * self.cpus if self.per_cpu else self.value_size
 
     def keys(self) -> list[bytes]:
-        return [struct.pack("=I", at) for at in range(self.max_entries)] if self.is_array else list(self.elements)
+        return [struct.pack("=I", index) for index in range(self.max_entries)] if self.is_array else list(self.elements)
 
     def get(self, key: bytes) -> bytes:
         if not self.is_array:
@@ -81,8 +81,8 @@ class Map:
         if full or (self.is_array and struct.unpack("=I", key)[0] >= self.max_entries):
             raise _failure(errno.E2BIG)
         if self.memory is not None:
-            at = struct.unpack("=I", key)[0] * self.value_size
-            self.memory[at : at + self.value_size] = value
+            start = struct.unpack("=I", key)[0] * self.value_size
+            self.memory[start : start + self.value_size] = value
         else:
             self.elements[key] = value
 
@@ -93,14 +93,14 @@ class Map:
             raise _failure(errno.ENOENT)
 
     def words(self, key: bytes, cpu: int = 0) -> list[int]:
-        """What a program on this CPU sees: the words of its slot, zeros where there is none yet."""
+        """The words that a program on this CPU sees: those of its slot, zeros where there is none yet."""
         try:
             value = self.get(key)
         except OSError:
             value = bytes(self.size)
         slot = self.size // self.cpus if self.per_cpu else self.size
-        at = slot * cpu if self.per_cpu else 0
-        return list(struct.unpack(f"={slot // 8}Q", value[at : at + slot]))
+        start = slot * cpu if self.per_cpu else 0
+        return list(struct.unpack(f"={slot // 8}Q", value[start : start + slot]))
 
     def put(self, key: bytes, words: list[int], cpu: int = 0) -> None:
         """A program writes its slot; a full map takes no new key."""
@@ -162,12 +162,12 @@ class FakeBpf:
     commands: list[int] = field(default_factory=list)
     _pending: deque[tuple[int, bool, Callable[[], None]]] = field(default_factory=deque)
 
-    def at(self, command: int, action: Callable[[], None], after: bool = False) -> None:
+    def on_next(self, command: int, action: Callable[[], None], after: bool = False) -> None:
         """Once, right before (else `after`) the next such command. Several wait for each other."""
         self._pending.append((command, after, action))
 
     def call(self, number: int, *arguments: object) -> int:
-        """In place of `kernel.syscall.call`."""
+        """Stands in for `kernel.syscall.call`."""
         assert number == syscall.number_of("bpf")
         command, attribute, _ = arguments
         assert isinstance(command, ctypes._SimpleCData)
@@ -193,10 +193,10 @@ class FakeBpf:
         kind, key_size, value_size, max_entries, flags = struct.unpack_from("=IIIII", attribute)
         self._may_make(CREATE, kind, max_entries)
         fd = os.memfd_create("map")
-        made = self.maps[fd] = Map(kind, key_size, value_size, max_entries, flags, self.cpus)
+        map = self.maps[fd] = Map(kind, key_size, value_size, max_entries, flags, self.cpus)
         if flags & bpf.F_MMAPABLE:
             os.ftruncate(fd, -(-value_size * max_entries // mmap.PAGESIZE) * mmap.PAGESIZE)
-            made.memory = mmap.mmap(fd, 0)
+            map.memory = mmap.mmap(fd, 0)
         return fd
 
     def _element(self, attribute: Attribute) -> tuple[Map, int, int, int]:
@@ -205,8 +205,8 @@ class FakeBpf:
 
     def _lookup(self, attribute: Attribute) -> int:
         held, key, value, _ = self._element(attribute)
-        found = held.get(ctypes.string_at(key, held.key_size))
-        ctypes.memmove(value, found, len(found))
+        value_there = held.get(ctypes.string_at(key, held.key_size))
+        ctypes.memmove(value, value_there, len(value_there))
         return 0
 
     def _update(self, attribute: Attribute) -> int:
@@ -237,12 +237,12 @@ class FakeBpf:
         if count < self.bucket and not held.is_array:
             raise _failure(errno.ENOSPC)
         start = struct.unpack("=I", ctypes.string_at(cursor, 4))[0] if cursor else 0
-        found = held.keys()[start : start + count]
-        for number, key in enumerate(found):
+        batch = held.keys()[start : start + count]
+        for number, key in enumerate(batch):
             ctypes.memmove(keys + number * held.key_size, key, held.key_size)
             ctypes.memmove(values + number * held.size, held.get(key), held.size)
-        struct.pack_into("=I", attribute, 32, len(found))
-        ctypes.memmove(out, struct.pack("=I", start + len(found)), 4)
+        struct.pack_into("=I", attribute, 32, len(batch))
+        ctypes.memmove(out, struct.pack("=I", start + len(batch)), 4)
         if start + count >= len(held.keys()):
             raise _failure(errno.ENOENT)
         return 0
@@ -250,17 +250,17 @@ class FakeBpf:
     def _update_batch(self, attribute: Attribute) -> int:
         _, _, keys, values, count, fd = struct.unpack_from("=QQQQII", attribute)
         held = self.maps[fd]
-        for at in range(count):
-            key = ctypes.string_at(keys + at * held.key_size, held.key_size)
-            held.set(key, ctypes.string_at(values + at * held.size, held.size))
+        for number in range(count):
+            key = ctypes.string_at(keys + number * held.key_size, held.key_size)
+            held.set(key, ctypes.string_at(values + number * held.size, held.size))
         return 0
 
     def _delete_batch(self, attribute: Attribute) -> int:
         _, _, keys, _, count, fd = struct.unpack_from("=QQQQII", attribute)
         held = self.maps[fd]
-        for at in range(count):
-            struct.pack_into("=I", attribute, 32, at)
-            held.delete(ctypes.string_at(keys + at * held.key_size, held.key_size))
+        for number in range(count):
+            struct.pack_into("=I", attribute, 32, number)
+            held.delete(ctypes.string_at(keys + number * held.key_size, held.key_size))
         return 0
 
     def _load(self, attribute: Attribute) -> int:

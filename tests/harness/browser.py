@@ -49,7 +49,7 @@ class Tab:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """One command of the DevTools protocol."""
+        """Sends a command of the DevTools protocol."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
         if self._session:
@@ -99,7 +99,7 @@ class Tab:
             time.sleep(0.02)
 
     def value(self, expression: str) -> Any:
-        """What an expression of the page's language gives."""
+        """The value of an expression of the page's language."""
         done = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in done, done
         return done["result"].get("value")
@@ -129,21 +129,21 @@ class Tab:
             self.call("Input.dispatchKeyEvent", type=kind, key=key)
 
     def picture(self, path: Path) -> None:
-        """What is to be seen, as PNG."""
+        """Writes what is to be seen, as PNG."""
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
 
 @contextmanager
 def browser(folder: Path) -> Iterator[Tab]:
     """A browser with a profile of its own in `folder`, which is empty."""
-    found = program()
-    assert found is not None
+    path = program()
+    assert path is not None
     to_browser, write = os.pipe()
     read, from_browser = os.pipe()
     # It wants its two ends as descriptors 3 and 4, which may be taken here: the shell puts them there.
     moved = f'exec "$0" "$@" 3<&{to_browser} 4>&{from_browser}'
     process = subprocess.Popen(
-        ["bash", "-c", moved, found, *FLAGS, f"--user-data-dir={folder}", "about:blank"],
+        ["bash", "-c", moved, path, *FLAGS, f"--user-data-dir={folder}", "about:blank"],
         pass_fds=(to_browser, from_browser), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, start_new_session=True, env={**os.environ, "HOME": str(folder)},
     )  # fmt: skip

@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from tests.harness.interpreter import Fork, Interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
 
 TRACER = (sys.executable, "-m", "tracer")
+
+_LOCK = threading.Lock()
 
 PATIENCE = float(os.environ.get("TRACER_TEST_PATIENCE", "1"))
 """How many times longer than usual things may take: each limit here is multiplied by it. 10 is for emulation."""
 
 PATIENCE_S = 60.0
 
+ONLY_WARM = os.environ.get("TRACER_TEST_WARM") == "1"
+"""Whether no tracer is started anew where a fork does: an emulated machine takes seconds for a start."""
+
 
 _OVERHEAD = re.compile(r"(?:\S+:\d+:\d+\n)?[^\n]*\n *\^+ warning: \d+ hits a second at [^\n]*\n")
 
 
 def without_overhead(said: str) -> str:
-    """What tracer said but for warnings of overhead: whether there are any depends on the machine."""
+    """The lines that tracer said, but for warnings of overhead: whether there are any depends on the machine."""
     return _OVERHEAD.sub("", said)
 
 
@@ -41,7 +53,9 @@ _SILENCE = re.compile(
 
 
 def without_silence(said: str) -> str:
-    """What tracer said but for why attach points were not hit: what runs on the machine is part of the answer."""
+    """The lines that tracer said, but for why attach points were not hit: what runs on the machine is part of the
+    answer.
+    """
     return _SILENCE.sub("", said)
 
 
@@ -51,7 +65,9 @@ _SLOW = re.compile(
 
 
 def without_slow(said: str) -> str:
-    """What tracer said but for how long the kernel takes to remove probes: a busy machine is part of the answer."""
+    """The lines that tracer said, but for how long the kernel takes to remove probes: a busy machine is part of the
+    answer.
+    """
     return _SLOW.sub("", said)
 
 
@@ -73,12 +89,12 @@ class Done:
 
     @property
     def out(self) -> bytes:
-        """What it printed, but for the blank lines before the maps."""
+        """The output, but for the blank lines before the maps."""
         return without_blanks(self.printed)
 
     @property
     def err(self) -> str:
-        """What it said, but for warnings of overhead and that the kernel takes long to remove probes."""
+        """The messages, but for warnings of overhead and that the kernel takes long to remove probes."""
         return without_slow(without_overhead(self.said))
 
     @property
@@ -103,6 +119,44 @@ def environ() -> dict[str, str]:
     return {name: value for name in list(os.environ) if (value := os.environ.get(name)) is not None}
 
 
+COLD = 4
+"""Of so many tests one starts its tracers anew, as users do; those of the others are forks (`harness.interpreter`)."""
+
+
+def start(
+    words: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    prefix: Sequence[str] = (),
+    cwd: Path | None = None,
+    warm: bool | None = None,
+    **streams: Any,
+) -> subprocess.Popen[bytes]:
+    """Starts `tracer WORDS` in a session of its own: anew, or where `warm` is set as a fork of an interpreter that has
+    imported everything. By itself it goes by the test, and in an emulated machine all are forks. What a fork would not
+    take over (a prefix, a directory, a limit, a variable that Python reads as it starts) is started anew.
+    """
+    whole = environment(env)
+    if warm is None:
+        test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+        warm = bool(test) and (ONLY_WARM or crc32(test.encode()) % COLD != 0)
+    if warm and not prefix and cwd is None and (interpreter := _interpreter()).takes(words, whole):
+        return Fork(interpreter, words, whole, **streams)
+    return subprocess.Popen([*prefix, *TRACER, *words], env=whole, cwd=cwd, start_new_session=True, **streams)
+
+
+@cache
+def _only_interpreter() -> Interpreter:
+    interpreter = Interpreter(environment())
+    atexit.register(interpreter.close)
+    return interpreter
+
+
+def _interpreter() -> Interpreter:
+    """The one of this process, in any thread."""
+    with _LOCK:
+        return _only_interpreter()
+
+
 def tracer(
     *args: str,
     env: Mapping[str, str] | None = None,
@@ -110,18 +164,11 @@ def tracer(
     prefix: Sequence[str] = (),
     stdin: bytes = b"",
     cwd: Path | None = None,
+    warm: bool | None = None,
 ) -> Done:
     """Runs `tracer ARGS` to its end; `prefix` is a command that runs it. A run that hangs is a failure."""
-    command = [*prefix, *TRACER, *args]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(env),
-        cwd=cwd,
-        start_new_session=True,
-    )
+    pipe = subprocess.PIPE
+    process = start(args, env, prefix, cwd, warm, stdin=pipe, stdout=pipe, stderr=pipe)
     try:
         out, err = process.communicate(stdin, timeout=timeout * PATIENCE)
     except subprocess.TimeoutExpired:
@@ -148,22 +195,22 @@ class Running:
 
     @property
     def printed(self) -> bytes:
-        """All that it printed so far."""
+        """The output so far."""
         return self._out.read_bytes()
 
     @property
     def out(self) -> bytes:
-        """What it printed so far, but for the blank lines before the maps."""
+        """The output so far, but for the blank lines before the maps."""
         return without_blanks(self.printed)
 
     @property
     def err(self) -> str:
-        """What it said so far, but for warnings of overhead."""
+        """The messages so far, but for warnings of overhead."""
         return without_slow(without_overhead(self.said))
 
     @property
     def said(self) -> str:
-        """All that it said so far."""
+        """The messages so far, all of them."""
         return self._err.read_text(errors="replace")
 
     def wait_for(self, text: str, timeout: float = PATIENCE_S) -> None:
@@ -201,6 +248,7 @@ def tracing(
     ready: str | None = "Attached",
     env: Mapping[str, str] | None = None,
     prefix: Sequence[str] = (),
+    warm: bool | None = None,
 ) -> Iterator[Running]:
     """Starts `tracer ARGS` and waits until its probes are attached; ends it afterwards if it still runs.
 
@@ -209,14 +257,7 @@ def tracing(
     number = sum(1 for _ in directory.glob("*.out"))
     out, err = directory / f"{number}.out", directory / f"{number}.err"
     with out.open("wb") as out_file, err.open("wb") as err_file:
-        process = subprocess.Popen(
-            [*prefix, *TRACER, *args],
-            stdin=subprocess.DEVNULL,
-            stdout=out_file,
-            stderr=err_file,
-            env=environment(env),
-            start_new_session=True,
-        )
+        process = start(args, env, prefix, warm=warm, stdin=subprocess.DEVNULL, stdout=out_file, stderr=err_file)
     running = Running(process, out, err)
     try:
         if ready is not None:
@@ -294,6 +335,6 @@ def goes_on(*pids: int, times: int = 5) -> None:
 
 
 def _sleeps(pid: int) -> int:
-    found = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
-    assert found is not None
-    return int(found[1])
+    match = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+    assert match is not None
+    return int(match[1])

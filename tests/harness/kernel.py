@@ -1,4 +1,5 @@
-"""What tracers leave in the kernel: lines of uprobe_events, tracefs instances, BPF programs, maps, links and pins."""
+"""The traces of tracers in the kernel: lines of uprobe_events, tracefs instances, BPF programs, maps, links and pins.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class Traces:
     pins: frozenset[str]
 
     def beyond(self, before: Traces) -> dict[str, list[object]]:
-        """What is here and was not before, by kind."""
+        """The traces that are here and were not before, by kind."""
         return {
             field.name: sorted(new)
             for field in fields(self)
@@ -43,12 +44,12 @@ class Traces:
         }
 
     def still_in(self, later: Traces) -> Traces:
-        """What is in both."""
+        """The traces that are in both."""
         return Traces(*(getattr(self, field.name) & getattr(later, field.name) for field in fields(self)))
 
 
 def traces() -> Traces:
-    """What there is now."""
+    """The traces that there are now."""
     instances = TRACEFS / "instances"
     pins = Path("/sys/fs/bpf")
     return Traces(
@@ -70,25 +71,25 @@ def uprobe_events() -> list[str]:
 
 
 def left_since(before: Traces, patience_s: float = _GRACE_S) -> dict[str, list[object]]:
-    """What is new since a snapshot and stays, after giving the kernel time to free what nobody holds.
+    """The traces that are new since a snapshot and stay, after giving the kernel time to free what nobody holds.
 
     What a living process holds open is not left, nor is what another program defined: they may run beside the tests.
     """
     end = time.monotonic() + patience_s * PATIENCE
-    left = traces()
-    while (found := _held_by_nobody(left.beyond(before))) and time.monotonic() < end:
+    beyond = traces()
+    while (lasting := _held_by_nobody(beyond.beyond(before))) and time.monotonic() < end:
         time.sleep(0.05)
-        left = left.still_in(traces())
-    return found
+        beyond = beyond.still_in(traces())
+    return lasting
 
 
 def _held_by_nobody(beyond: dict[str, list[object]]) -> dict[str, list[object]]:
     held = _held() if beyond else {}
-    found = {
+    not_held = {
         kind: [one for one in ones if one not in held.get(kind, ()) and not _is_of_another(one)]
         for kind, ones in beyond.items()
     }
-    return {kind: ones for kind, ones in found.items() if ones}
+    return {kind: ones for kind, ones in not_held.items() if ones}
 
 
 @contextmanager
@@ -96,8 +97,8 @@ def nothing_left() -> Iterator[Traces]:
     """Fails if what happens inside leaves anything in the kernel."""
     before = traces()
     yield before
-    left = left_since(before)
-    assert not left, f"left behind: {left}"
+    lasting = left_since(before)
+    assert not lasting, f"left behind: {lasting}"
 
 
 def _held() -> dict[str, set[int]]:
@@ -136,7 +137,8 @@ def _ids(command: int) -> Iterator[int]:
 
 
 class KernelLog:
-    """What the kernel says about breakpoints that it did not take out, from now on; nothing where it cannot be read."""
+    """The kernel's messages about breakpoints that it did not take out, from now on; nothing where it cannot be read.
+    """
 
     def __init__(self) -> None:
         try:
@@ -149,7 +151,7 @@ class KernelLog:
         """The new lines: "ref_ctr decrement failed for inode: 0x2a offset: …" and, of the program that removed it,
         "uprobe: bpftrace:4242 failed to unregister, leaking uprobe".
         """
-        found = []
+        lines = []
         while self._log >= 0:
             try:
                 line = os.read(self._log, 8192).decode(errors="replace").partition(";")[2].strip()
@@ -160,8 +162,8 @@ class KernelLog:
                     continue
                 raise
             if "leaking uprobe" in line or "ref_ctr decrement failed" in line:
-                found.append(line)
-        return found
+                lines.append(line)
+        return lines
 
     def close(self) -> None:
         """Lets go of it."""

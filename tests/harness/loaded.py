@@ -1,4 +1,4 @@
-"""What a command line makes the interpreter load: modules, libraries, processes."""
+"""Tells what a command line makes the interpreter load: modules, libraries, processes."""
 
 from __future__ import annotations
 
@@ -50,14 +50,15 @@ json.dump(sorted(sys.modules), sys.stdout)
 
 @dataclass(frozen=True)
 class Loaded:
-    """Of one run, without what an empty Typer program loads and without private modules of the standard library.
+    """The modules and files of one run, without what an empty Typer program loads and without private modules of the
+    standard library.
 
-    `own`: modules of this package, its name left out; `other`: all others. `started`: how processes were started;
+    `modules`: those of this package, its name left out; `other`: all others. `started`: how processes were started;
     `opened`: the files of /proc that were opened, once for each time. `maps`: the files mapped at the end. `peak_kb`:
     the most memory it took, of its own.
     """
 
-    own: frozenset[str]
+    modules: frozenset[str]
     other: frozenset[str]
     started: tuple[str, ...]
     opened: tuple[str, ...]
@@ -70,16 +71,16 @@ def loaded(folder: Path, *words: str) -> Loaded:
     answer = folder / "loaded.json"
     command = [sys.executable, "-c", _RUN, str(answer), *words]
     subprocess.run(command, capture_output=True, env=environment(), cwd=ROOT, timeout=PATIENCE_S * PATIENCE)
-    found = json.loads(answer.read_text())
-    new = set(found["modules"]) - _of_typer()
-    own = {name for name in new if name.partition(".")[0] == "tracer"}
+    answers = json.loads(answer.read_text())
+    new = set(answers["modules"]) - _of_typer()
+    ours = {name for name in new if name.partition(".")[0] == "tracer"}
     return Loaded(
-        frozenset(name.partition(".")[2] for name in own if "." in name),
-        frozenset(name for name in new - own if not name.startswith("_") and not name.startswith("typer.")),
-        tuple(found["started"]),
-        tuple(found["opened"]),
-        tuple(found["maps"]),
-        found["peak_kb"],
+        frozenset(name.partition(".")[2] for name in ours if "." in name),
+        frozenset(name for name in new - ours if not name.startswith("_") and not name.startswith("typer.")),
+        tuple(answers["started"]),
+        tuple(answers["opened"]),
+        tuple(answers["maps"]),
+        answers["peak_kb"],
     )
 
 

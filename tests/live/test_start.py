@@ -46,9 +46,10 @@ def _now_ns() -> int:
 
 def test_a_trace_whose_sites_are_known_reads_no_file_for_them(backend: str, warm: Loaded) -> None:
     readers = ("functions", "usdt", "dwarf", "symbol", "debug_file")
-    assert [name for name in sorted(warm.own) if name.startswith("resolve.") and any(r in name for r in readers)] == []
+    resolving = [name for name in sorted(warm.modules) if name.startswith("resolve.")]
+    assert [name for name in resolving if any(reader in name for reader in readers)] == []
     assert {name.partition(".")[0] for name in warm.other} & HEAVY <= {"ctypes"}
-    own = {name for name in warm.own if not name.startswith(OF_THE_LOOK)}
+    own = {name for name in warm.modules if not name.startswith(OF_THE_LOOK)}
     assert len(own) + len(warm.other) <= MOST_MODULES, sorted(own | warm.other)
 
 
@@ -59,8 +60,8 @@ def test_a_backend_is_loaded_alone_and_without_what_the_plan_does_not_need(backe
     }[backend]
     names = [f"backends.{each}" for each in unneeded]
     names += ["kernel.kin.descendants", "kernel.workers.semaphores"]
-    assert f"backends.{backend}.session" in warm.own
-    assert [name for name in sorted(warm.own) if name.startswith(tuple(names))] == []
+    assert f"backends.{backend}.session" in warm.modules
+    assert [name for name in sorted(warm.modules) if name.startswith(tuple(names))] == []
 
 
 def test_a_program_that_is_known_starts_no_compiler_and_maps_none(backend: str, warm: Loaded) -> None:

@@ -1,10 +1,10 @@
 """`python -m tests.streams [--machines]`: everything that must hold, where `scripts/test` has made the machine ready.
 
-Beside each other run: mypy; three processes of live tests, which wait for half of their time; one of the others; and
-with `--machines` what is run on other kernels. When the live ones have ended, those that look at a clock or at the
-whole machine run, in one process; then the others get a second one. The other kernels have what all that leaves of the
-processors: the last process of live tests leaves a whole one. Tests that failed are run once more when all is quiet
-(`results`).
+First run the live tests that look at a clock or at the whole machine, in one process, which leaves more than half of
+two processors to those that give way: mypy, one process of the tests that do not trace, and with `--machines` what is
+run on other kernels. Then come the other live tests, in three processes, since they wait for half of their time, beside
+what is left of those. So no processor waits for the end of one process. Tests that failed are run once more when all is
+quiet (`results`).
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def run(machines: bool) -> int:
     """Runs everything; the exit status."""
     with streams() as here:
         types = here.start("mypy", TYPES, 5)
-        live = [here.live(number + 1) for number in range(LIVE)]
+        clocks = here.clocks()
         others = [here.others(1)]
         # A thirtieth of a live test's share where that wants all: live tests look at clocks, and end early so.
         kernels = [here.start("other kernels", MACHINES, 14)] if machines else []
@@ -184,13 +184,13 @@ def run(machines: bool) -> int:
         types.tell()
         if types.process.returncode:
             return 1
-        here.wait(*live)
-        clocks = here.clocks()
         here.wait(clocks)
+        live = [here.live(number + 1) for number in range(LIVE)]
+        here.wait(*live)
         if others[0].runs:
             others.append(here.others(2))
         here.wait(*others, *kernels)
-        for job in (*live, clocks, *others, *kernels):
+        for job in (clocks, *live, *others, *kernels):
             job.tell()
         ended = here.ended()
         alone = list(_alone(here, ended))

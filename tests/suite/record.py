@@ -85,9 +85,8 @@ def record(wanted: Sequence[Case], everything: Sequence[Case]) -> None:
 def compare(wanted: Sequence[Case], legs: Sequence[tuple[str, str]] = ()) -> dict[tuple[str, str, str], str]:
     """What is wrong with each leg of the cases that is wrong."""
     chosen = legs or [(backend, format) for backend in BACKENDS for format in ("text", "json")]
-    warms = Warms()
     asked = [(case, backend, format) for case in wanted for backend, format in chosen if format in case.formats]
-    runs = Runs(asked, warms)
+    runs = Runs(asked, Warms())
     try:
         return {
             (str(case), backend, format): said
@@ -96,7 +95,6 @@ def compare(wanted: Sequence[Case], legs: Sequence[tuple[str, str]] = ()) -> dic
         }
     finally:
         runs.close()
-        warms.close()
 
 
 def show(wanted: Sequence[Case]) -> None:

@@ -81,6 +81,21 @@ def test_a_part_for_another_kernel_has_each_case_that_traces_once_on_each_backen
     assert {format for *_, format in legs} == {"text", "json"}
 
 
+def test_of_a_part_whose_ftrace_runs_on_another_kernel_a_few_are_left_of_all_that_ftrace_answers() -> None:
+    wanted = {}
+    for few in ([], ["--vm-few=ftrace"]):
+        words = ("-p", "tests.vm.plugin", "--vm-kernel=6.1", "--vm-part=0/6", "--collect-only", "-q", *few)
+        tests = ("tests/contract/test_backends.py", "tests/suite/test_suite.py", "tests/vm")
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words, *tests]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment(), check=True)
+        wanted[bool(few)] = re.findall(r"^tests/.*", done.stdout, re.MULTILINE)
+    of_ftrace = re.compile(r"-ftrace-|vm/test_(hist|strings|refusals)|test_ftrace_")
+    ftrace = [test for test in wanted[False] if of_ftrace.search(test)]
+    assert wanted[True] == [test for test in wanted[False] if test not in ftrace or ftrace.index(test) % 4 == 0]
+    files = {test.partition("::")[0] for test in wanted[True]}
+    assert files == {test.partition("::")[0] for test in wanted[False]}
+
+
 @pytest.mark.parametrize("case", ONCE[::EVERY], ids=str)
 def test_both_backends_named_answer_the_same_to_the_byte(case: Case, warms: Warms) -> None:
     path = build(TARGET)

@@ -36,4 +36,4 @@ def test_each_stage_is_shown_and_none_is_another() -> None:
 
 def test_the_tables_are_known_without_what_their_names_stand_for(tmp_path: Path) -> None:
     found = loaded(tmp_path, "run", "--help")
-    assert "choices" in found.own and not found.own & {"render", "render.stacks", "backends", "pipeline"}
+    assert "choices" in found.modules and not found.modules & {"render", "render.stacks", "backends", "pipeline"}

@@ -52,7 +52,7 @@ EXCEPTIONS: dict[str, set[tuple[str, str]]] = {
         ("host/memory.py", "os.open(f'{_home(memory)}/pagemap')"),
         ("host/unserved.py", "open(path)"),
         ("host/unserved.py", "os.open(path)"),
-        ("resolve/sites/in_memory.py", "os.open(f'{own}/pagemap')"),
+        ("resolve/sites/in_memory.py", "os.open(f'{folder}/pagemap')"),
         ("target/large_pages.py", "open(_PAGES)"),
     },
     "what is installed with tracer or with the module that it imports": {
@@ -87,6 +87,7 @@ EXCEPTIONS: dict[str, set[tuple[str, str]]] = {
         ("backends/bcc/events/ring.py", "mmap.mmap(fd)"),
         ("backends/bcc/maps/control.py", "mmap.mmap(fd)"),
         ("kernel/perf.py", "mmap.mmap(self.fd)"),
+        ("kernel/trials/call_cost.py", "mmap.mmap(first)"),
         ("kernel/trials/hit_cost.py", "mmap.mmap(event)"),
         ("kernel/workers/copier.py", "mmap.mmap(-1)"),
         ("target/gate.py", "mmap.mmap(-1)"),

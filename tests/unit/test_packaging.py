@@ -45,7 +45,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_the_fixed_c(wheel: zipfil
 
 
 def test_every_folder_of_modules_is_a_package() -> None:
-    # What walks the packages, as tests/harness/warm.py does, passes by the others.
+    # What walks the packages, as tests/harness/interpreter.py does, passes by the others.
     folders = {path.parent for path in (ROOT / "tracer").rglob("*.py")}
     assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
 

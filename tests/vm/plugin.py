@@ -28,12 +28,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--vm-results", type=Path, metavar="FILE", help="where to write the results")
     group.addoption("--vm-done", type=Path, metavar="FILE", help="lines with tests to leave out")
     group.addoption("--vm-part", default="0/1", metavar="I/N", help="of the contract and the suite, the Ith of N parts")
+    group.addoption("--vm-few", metavar="BACKEND", help="of what this backend answers, one in four")
 
 
 def kernel_of(config: pytest.Config) -> Kernel:
     """The row of the kernel that this is."""
     return kernel(config.getoption("--vm-kernel"))
 
+
+FEW = 4
+"""Of what `--vm-few` names one in so many runs."""
 
 Leg = tuple[Case | suite.Case, str, str]  # case, backend, format
 
@@ -53,7 +57,8 @@ def leg_of(item: pytest.Item) -> Leg | None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out the backends that this kernel has not, the cases of the other parts, those in whose answers no backend
     has a part, and what is done already. Of a part a case is run as text or as JSON by turns: for the kernel that is
-    the same program twice. Random programs are left out by their seeds as cases are.
+    the same program twice. Random programs are left out by their seeds as cases are. What is wanted a few times only,
+    by turns: it runs on another kernel.
     """
     index, parts = map(int, config.getoption("--vm-part").split("/"))
     cases: dict[str, tuple[str, ...]] = {str(case): FORMATS for case in part_of(index, parts)}
@@ -74,8 +79,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         else:
             wanted = leg[2] in cases.get(str(leg[0]), ()) and leg[1] in kernel_of(config).backends
         (kept if wanted and item.nodeid not in done else dropped).append(item)
-    config.hook.pytest_deselected(items=dropped)
-    items[:] = kept
+    few = [item for item in kept if _asks(item, config.getoption("--vm-few"))]
+    spared = {item for number, item in enumerate(few) if number % FEW}
+    config.hook.pytest_deselected(items=[*dropped, *spared])
+    items[:] = [item for item in kept if item not in spared]
+
+
+def _asks(item: pytest.Item, backend: str | None) -> bool:
+    """Whether a test is a leg of a backend, or one of tests/vm that needs it."""
+    leg = leg_of(item)
+    return backend in (leg[1:2] if leg else [name for mark in item.iter_markers("needs") for name in mark.args])
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,4 +1,4 @@
-"""What takes the events of a trace: makes them plain where the trace runs, and keeps them for who reads."""
+"""The collector takes the events of a trace, makes them plain where the trace runs, and keeps them for who reads."""
 
 from __future__ import annotations
 

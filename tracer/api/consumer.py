@@ -1,4 +1,4 @@
-"""Who takes what a trace gives, beside its iterator: a program's own object, or a file."""
+"""A consumer takes what a trace gives, beside its iterator: a program's own object, or a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the iterator of a trace gives: one object for each thing that a program says."""
+"""The iterator of a trace gives one object for each thing that a program says."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Trace:
 
     @property
     def notices(self) -> Sequence[Notice]:
-        """All that the trace has said so far beside its results."""
+        """The notices of the trace so far: what it has said beside its results."""
         return tuple(self._collector.notices)
 
     @property

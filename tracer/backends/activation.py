@@ -52,7 +52,7 @@ def without_semaphores(plan: Plan) -> Plan:
 
 
 def semaphores(plan: Plan, kernel: bool) -> tuple[Semaphore, ...]:
-    """Each semaphore of the plan that the tracer raises once, with the first of its probes; `kernel`: without those
+    """The semaphores of the plan that the tracer raises once, with the first of its probes; `kernel`: without those
     that the kernel raises.
     """
     by_place: dict[object, Semaphore] = {}
@@ -136,7 +136,7 @@ class ActivatedSession:
 
 
 def _said(pids: Sequence[int], raised: int, refused: list[tuple[int, str]]) -> str:
-    """One line: in how many processes, and what is not seen."""
+    """Says in one line in how many processes they are raised, and what is not seen."""
     if len(pids) == 1:
         whom = f"process {pids[0]}" if raised else f"no process: {pids[0]} has not loaded the file"
     elif pids:

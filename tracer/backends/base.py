@@ -63,7 +63,7 @@ class Session(Protocol):
         """Sites of a pattern that the kernel does not probe, known after `attach`; see `kernel.trials.instructions`."""
 
     def begin(self, maps: LocalMaps) -> None:
-        """Before `attach`, if there is a BEGIN: what it has put into the maps, which nobody writes any more."""
+        """Takes, before `attach`, what a BEGIN has put into the maps, which nobody writes any more."""
 
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         """Attaches all probes or none, but for those `left_out`; returns how many sites. `stop` is asked now and then:
@@ -93,13 +93,13 @@ class Session(Protocol):
         """No hit after it counts. Probes that the kernel takes long to remove may still be there until `close`."""
 
     def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterable[Event]:
-        """After `detach`: the events that are still in the buffers, until `hurried()` is true."""
+        """Returns, after `detach`, the events that are still in the buffers, until `hurried()` is true."""
 
     def collect(self) -> None:
         """Empties the kernel's buffers into memory of bounded size, while a consumer is held up handling an event."""
 
     def drop(self) -> None:
-        """After `detach`: drops the events that are still in the buffers, and counts them as lost."""
+        """Drops, after `detach`, the events that are still in the buffers, and counts them as lost."""
 
     def loss(self) -> Loss:
         """Losses so far."""

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
 
 COMMANDS = (
-    "run", "count", "hist", "latency", "args", "trace", "stacks", "flame", "list", "check", "info", "uprobe", "usdt",
-    "cleanup", "demo",
+    "run", "count", "hist", "latency", "args", "trace", "flow", "stacks", "flame", "list", "check", "info", "uprobe",
+    "usdt", "cleanup", "demo",
 )  # fmt: skip
 MODULES = {
-    **{name: f"questions.{name}" for name in ("count", "hist", "latency", "args", "trace", "stacks")},
+    **{name: f"questions.{name}" for name in ("count", "hist", "latency", "args", "trace", "flow", "stacks")},
     **{name: f"perf_tools.{name}" for name in ("uprobe", "usdt")},
 }
 """Commands whose module is not called like them."""
@@ -63,7 +63,7 @@ _WITH_BACKEND = {"run", "flame", "list", "info", *MODULES}
 
 
 def as_command(words: Sequence[str]) -> list[str]:
-    """The same line with its command first; without any words, the help.
+    """Puts the command of a line first; without any words, it is the help.
 
     As for bpftrace, options may stand anywhere before `--`. `--backend X` in front, as an alias puts it there, changes
     nothing of what the line means. `-d` with a time is `--duration`, with anything else `--debug`.
@@ -120,8 +120,8 @@ def _but(left_out: Collection[str], pieces: Iterable[tuple[str, Sequence[str]]])
 
 
 def _pieces(words: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Each option with its words, as getopt(3) reads them; "" is the name of a word that is none, and "--" that of all
-    from there on.
+    """Splits a line into options with their words, as getopt(3) reads them; "" is the name of a word that is none, and
+    "--" that of all from there on.
     """
     index = 0
     while index < len(words):

@@ -1,4 +1,4 @@
-"""How errors look: the user's line, the fault marked under it, one message with its remedy.
+"""The text of errors: the user's line, the fault marked under it, one message with its remedy.
 
     usdt:/bin/app:shop:order { @ = cout(); }
                                    ^^^^ error: unknown function "cout"; did you mean count?
@@ -41,7 +41,7 @@ def error_text(error: TracerError, verbose: bool = False, width: int | None = No
 
 
 def diagnostics_text(source: Source, diagnostics: Iterable[Diagnostic], width: int | None = None) -> str:
-    """Each diagnostic under the line of `source` it is about."""
+    """Prints each diagnostic under the line of `source` that it is about."""
     limit = max(width if width is not None else terminal_width(), _NARROWEST)
     listed = list(diagnostics)
     text = "".join(_diagnostic_text(source, diagnostic, limit) for diagnostic in listed[:MOST])

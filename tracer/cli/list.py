@@ -151,7 +151,7 @@ def _verify(path: str) -> int:
             print(line)
         if part.more:
             print(f"{part.name}: {part.more} more differences")
-        for name, times in part.known:
+        for name, times in part.reasons:
             raised = f": {part.raised}" if name == "raised" else ""
             sys.stderr.write(f"tracer: {part.name}: {times} not compared: {REASONS[name]}{raised}\n")
         if part.cut:
@@ -179,7 +179,7 @@ def _show(probes: Iterable[Listed], target: Target, verbose: bool, as_json: bool
 
 
 def machine() -> Machine:
-    """What knows the kernel's events; loaded where they are listed."""
+    """The object that knows the kernel's events; loaded where they are listed."""
     from tracer.kernel.kernel_events import KernelEvents
 
     return KernelEvents()
@@ -302,5 +302,5 @@ class Details:
             from tracer.host.file_users import uses_of
 
             path = os.path.abspath(self._path)
-            self._running = uses_of([path], self._target.pictures)[path].own
+            self._running = uses_of([path], self._target.pictures)[path].pids
         return self._running

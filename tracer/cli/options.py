@@ -1,4 +1,4 @@
-"""What several commands share: their options, as Typer wants them, and the request that those of a trace make."""
+"""The options that several commands share, as Typer wants them, and the request that those of a trace make."""
 
 import inspect
 import os

@@ -45,9 +45,9 @@ def demonstration() -> Demonstration:
     built = build()
     if built is not None:
         return bakery(built)
-    found = system_python()
-    if found is not None:
-        return python(*found)
+    interpreter = system_python()
+    if interpreter is not None:
+        return python(*interpreter)
     raise TracerError(
         "the demo found neither a C compiler with sys/sdt.h nor a Python with USDT probes",
         "apt-get install gcc systemtap-sdt-dev",

@@ -1,4 +1,4 @@
-"""What the demo traces where there is no C compiler: calls and garbage, the same in every run."""
+"""The program that the demo traces where there is no C compiler: calls and garbage, the same in every run."""
 
 
 class Ring:

@@ -26,7 +26,7 @@ _DEEPEST = 30
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What a name of a filter stands for: an expression of ours, of a type."""
+    """The field that a name of a filter stands for: an expression of ours, of a type."""
 
     text: str
     type: Type
@@ -49,7 +49,7 @@ class _Filter:
     def __init__(self, text: str, fields: Mapping[str, Field]) -> None:
         self._line, self._fields = Line(text, "filter"), fields
         self._tokens = list(self._read(text))
-        self._at = 0
+        self._position = 0
 
     def whole(self) -> str:
         if self._peek().kind == "end":
@@ -60,24 +60,24 @@ class _Filter:
         return text
 
     def _read(self, text: str) -> list[_Token]:
-        found: list[_Token] = []
-        at = 0
-        while text[at:].strip():
-            match = _TOKEN.match(text, at)
+        tokens: list[_Token] = []
+        position = 0
+        while text[position:].strip():
+            match = _TOKEN.match(text, position)
             if match is None:
-                begin = at + len(text[at:]) - len(text[at:].lstrip())
+                begin = position + len(text[position:]) - len(text[position:].lstrip())
                 raise self._line.fail(f"'{text[begin]}' means nothing in a filter", begin, begin + 1)
             kind = match.lastgroup or ""
-            found.append(_Token(kind, match[kind], match.start(kind), match.end(kind)))
-            at = match.end()
-        return [*found, _Token("end", "", len(text), len(text))]
+            tokens.append(_Token(kind, match[kind], match.start(kind), match.end(kind)))
+            position = match.end()
+        return [*tokens, _Token("end", "", len(text), len(text))]
 
     def _peek(self) -> _Token:
-        return self._tokens[self._at]
+        return self._tokens[self._position]
 
     def _take(self) -> _Token:
-        token = self._tokens[self._at]
-        self._at += token.kind != "end"
+        token = self._tokens[self._position]
+        self._position += token.kind != "end"
         return token
 
     def _fail(self, message: str, token: _Token, hint: str | None = None) -> ProgramError:

@@ -78,20 +78,21 @@ def read(text: str, notes: bool = False, name: str = "-e") -> model.Definition:
     if notes and returns:
         raise line.fail("a USDT probe has no return", words[0].start(), words[0].start() + 1, "p:FILE:PROVIDER:NAME")
     arguments: list[model.Argument] = []
-    for at, each in rest[1:]:
-        found = _Argument(line, at, each, returns).read(len(arguments) + 1)
-        if any(found.name == other.name for other in arguments):
-            raise line.fail(f"there is a second argument {found.name}", at, at + len(each))
-        arguments.append(found)
+    for begin, text_of_argument in rest[1:]:
+        argument = _Argument(line, begin, text_of_argument, returns).read(len(arguments) + 1)
+        if any(argument.name == other.name for other in arguments):
+            raise line.fail(f"there is a second argument {argument.name}", begin, begin + len(text_of_argument))
+        arguments.append(argument)
         if len(arguments) > MOST_ARGUMENTS:
             message = f"more than {MOST_ARGUMENTS} arguments, which no event of the kernel has"
-            raise line.fail(message, at, at + len(each), "give several definitions, or a program of ours")
-    own = event or re.sub(r"\W", "_", _named(file, place, offset), flags=re.A)[:63]
-    if own[:1].isdigit():
-        own = f"_{own[:62]}"
+            hint = "give several definitions, or a program of ours"
+            raise line.fail(message, begin, begin + len(text_of_argument), hint)
+    event_name = event or re.sub(r"\W", "_", _named(file, place, offset), flags=re.A)[:63]
+    if event_name[:1].isdigit():
+        event_name = f"_{event_name[:62]}"
     width = len(file)
     return model.Definition(
-        returns, own, file, place, offset, semaphore, tuple(arguments), Span(start, start + width),
+        returns, event_name, file, place, offset, semaphore, tuple(arguments), Span(start, start + width),
         Span(start + width + 1, start + len(word)),
     )  # fmt: skip
 
@@ -122,18 +123,18 @@ def _head(line: Line, words: list[re.Match[str]], notes: bool) -> tuple[bool, st
         return returns, "", rest
     if not behind:
         raise line.fail("p: and r: are followed by a name, or by FILE:FUNCTION", start, start + len(first))
-    at = start + 2
+    begin = start + 2
     if ":" in behind:
-        return returns, "", [(at, behind), *rest]
+        return returns, "", [(begin, behind), *rest]
     group, slash, name = behind.partition("/")
     if not slash:
         group, name = "", behind
     if not rest and "/" in behind:
-        raise line.fail("a file without a place in it", at, at + len(behind), "FILE:FUNCTION, or FILE:0xOFFSET")
+        raise line.fail("a file without a place in it", begin, begin + len(behind), "FILE:FUNCTION, or FILE:0xOFFSET")
     for part in (group, name):
         if part and not _NAME.fullmatch(part):
             hint = "letters, digits and _ make a name, 63 at most"
-            raise line.fail(f"{part} is no name of an event or a group", at, at + len(behind), hint)
+            raise line.fail(f"{part} is no name of an event or a group", begin, begin + len(behind), hint)
     return returns, name, rest
 
 
@@ -145,28 +146,28 @@ def _place(line: Line, start: int, word: str, notes: bool) -> tuple[str, str, in
         file, _, place = word.partition(":")  # PROVIDER:NAME
     if not colon or not file or not place:
         raise line.fail("a place is FILE:FUNCTION or FILE:0xOFFSET", start, end)
-    at = start + len(file) + 1
-    found = _PLACE.fullmatch(place)
-    if found is None:
+    begin = start + len(file) + 1
+    numbered = _PLACE.fullmatch(place)
+    if numbered is None:
         if "(" in place and not notes and _NUMBER.match(place):
-            raise line.fail("behind an offset stand a semaphore's in brackets, %return, or nothing", at, end)
+            raise line.fail("behind an offset stand a semaphore's in brackets, %return, or nothing", begin, end)
         returns = place.endswith("%return")
         place = place.removesuffix("%return")
         if not re.fullmatch(r"[^\s\"'\\]+", place):
-            raise line.fail("no name of a function has quotes or backslashes", at, end)
+            raise line.fail("no name of a function has quotes or backslashes", begin, end)
         return file, place, None, None, returns
     semaphore = None
-    if found["semaphore"] is not None:
-        written = found["semaphore"]
+    if numbered["semaphore"] is not None:
+        written = numbered["semaphore"]
         if not _NUMBER.fullmatch(written):
-            inside = at + found.start("semaphore")
+            inside = begin + numbered.start("semaphore")
             raise line.fail("a semaphore is the number of its place in the file", inside, inside + len(written))
         semaphore = _int(written)
-    return file, found["offset"], _int(found["offset"]), semaphore, found["returns"] is not None
+    return file, numbered["offset"], _int(numbered["offset"]), semaphore, numbered["returns"] is not None
 
 
 class _Argument:
-    """One word `NAME=VALUE:TYPE`, from `start` on in the line."""
+    """The parser of one word `NAME=VALUE:TYPE`, from `start` on in the line."""
 
     def __init__(self, line: Line, start: int, word: str, returns: bool) -> None:
         self._line, self._start, self._word, self._returns = line, start, word, returns
@@ -206,20 +207,20 @@ class _Argument:
         if text[0] == "$":
             return self._variable(begin, end)
         if text[0] == "@":
-            return self._at(begin, end)
+            return self._fixed_address(begin, end)
         if text[0] == "\\":
             return self._immediate(begin, end)
         if text[0] in "+-":
-            found = _DEREFERENCE.match(text)
-            if found is None or not text.endswith(")"):
+            dereference = _DEREFERENCE.match(text)
+            if dereference is None or not text.endswith(")"):
                 raise self._fail("memory is read by +OFFSET(VALUE) or -OFFSET(VALUE)", begin, end)
-            offset = _int(found[2])
+            offset = _int(dereference[2])
             if offset >= 1 << 63:
                 raise self._fail("an offset has 63 bits", begin, end)
-            inner = self._value(begin + found.end(), end - 1, depth + 1)
+            inner = self._value(begin + dereference.end(), end - 1, depth + 1)
             if isinstance(inner, model.ThreadName):
-                raise self._fail("$comm is no address", begin + found.end(), end - 1)
-            return model.Memory(-offset if found[1] == "-" else offset, inner)
+                raise self._fail("$comm is no address", begin + dereference.end(), end - 1)
+            return model.Memory(-offset if dereference[1] == "-" else offset, inner)
         if re.match(r"[0-9]+\(", text):
             raise self._fail("an offset has its sign", begin, end, f"write +{text}")
         hint = "%REG, @ADDRESS, $stack, $retval, $comm, \\NUMBER and +OFFSET(VALUE) are values"
@@ -227,15 +228,15 @@ class _Argument:
 
     def _register(self, begin: int, end: int) -> model.Value:
         name, arch = self._word[begin + 1 : end], native()
-        known = () if arch is None else (*arch.registers, *arch.state)
-        own = "ip" if name == "pc" and "x0" in known else name
-        if own not in known:
-            near = X86_REGISTERS.get(name, ("",))[0] if "ax" in known else f"x{name[1:]}"
-            hint = f"the kernel calls it %{near}" if near in known else f"there are {', '.join(known)}"
+        registers = () if arch is None else (*arch.registers, *arch.state)
+        register = "ip" if name == "pc" and "x0" in registers else name
+        if register not in registers:
+            near = X86_REGISTERS.get(name, ("",))[0] if "ax" in registers else f"x{name[1:]}"
+            hint = f"the kernel calls it %{near}" if near in registers else f"there are {', '.join(registers)}"
             raise self._fail(f"there is no register %{name}", begin, end, hint)
-        if self._returns and own in ("ip", "sp"):
+        if self._returns and register in ("ip", "sp"):
             raise self._fail(f"%{name} is not known in a return: {_IN_RETURNS}", begin, end)
-        return model.Register(own)
+        return model.Register(register)
 
     def _variable(self, begin: int, end: int) -> model.Value:
         text = self._word[begin:end]
@@ -245,23 +246,25 @@ class _Argument:
             if not self._returns:
                 raise self._fail("$retval is known in a return", begin, end, "a definition of one begins with r:")
             return model.ReturnValue()
-        if found := re.fullmatch(r"\$stack([0-9]*)", text, re.A):
+        if stack := re.fullmatch(r"\$stack([0-9]*)", text, re.A):
             if self._returns:
                 raise self._fail(f"{text} is not known in a return: {_IN_RETURNS}", begin, end)
-            entry = int(found[1]) if found[1] else None
+            entry = int(stack[1]) if stack[1] else None
             if entry is not None and entry >= 1 << 32:
                 raise self._fail("the stack has no such entry", begin, end)
             return model.Stack(entry)
-        if found := re.fullmatch(r"\$arg([0-9]+)", text, re.A):
+        if argument := re.fullmatch(r"\$arg([0-9]+)", text, re.A):
             arch = native()
-            own = arch.args if arch is not None else ()
-            number = int(found[1]) - 1
-            hint = f"on this machine it is %{own[number]}" if 0 <= number < len(own) else "name its register or place"
+            argument_registers = arch.args if arch is not None else ()
+            number = int(argument[1]) - 1
+            hint = "name its register or place"
+            if 0 <= number < len(argument_registers):
+                hint = f"on this machine it is %{argument_registers[number]}"
             raise self._fail("the kernel knows $argN at its own functions alone", begin, end, hint)
         hint = "there are $stack, $stackN, $retval and $comm"
         raise self._fail(f"there is no {text}", begin, end, hint)
 
-    def _at(self, begin: int, end: int) -> model.Value:
+    def _fixed_address(self, begin: int, end: int) -> model.Value:
         text = self._word[begin + 1 : end]
         if _NUMBER.fullmatch(text):
             return model.Address(self._word_of(text, begin, end))
@@ -294,9 +297,9 @@ class _Argument:
 
     def _type(self, begin: int, text: str, value: model.Value) -> model.Type:
         count = None
-        found = re.fullmatch(r"([^\[\]]*)\[([0-9]+)\]", text, re.A)
-        if found is not None:
-            text, count = found[1], int(found[2])
+        array = re.fullmatch(r"([^\[\]]*)\[([0-9]+)\]", text, re.A)
+        if array is not None:
+            text, count = array[1], int(array[2])
             if not 1 <= count <= MOST_ELEMENTS:
                 raise self._fail(f"an array has 1 to {MOST_ELEMENTS} elements", begin)
         end = begin + len(text)

@@ -64,7 +64,7 @@ Value = Register | Address | InFile | Stack | ReturnValue | ThreadName | Immedia
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """`sort`: u, s, x (a number of `bits`), char, string or ustring. Of a bit field `width` bits from bit `low` on, of
+    """`sort`: u, s, x (a number of `bits`), char, string or ustring. A bit field has `width` bits from bit `low` on, of
     an unsigned container of `bits`. `count`: an array of so many.
     """
 
@@ -84,7 +84,7 @@ class Type:
 
     @property
     def text(self) -> str:
-        """As the kernel's format file has it."""
+        """The type as the kernel's format file has it."""
         one = "char[]" if self.is_string else "u8" if self.sort == "char" else f"{self.sort}{self.bits}"
         return one.replace("x", "u") + ("" if self.count is None else f"[{self.count}]")
 

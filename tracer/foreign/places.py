@@ -1,4 +1,4 @@
-"""Where a definition's probe goes: what its file says of the place, as an attach point of ours."""
+"""Finds where a definition's probe goes: its file tells the place, as an attach point of ours."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 def place_of(line: Source, definition: model.Definition, notes: bool, target: Target) -> Place:
     """The place. `notes`: it is a USDT probe. Raises `ProgramError` under the line where the file has no such place."""
-    return _Places(line, definition, target).found(notes)
+    return _Places(line, definition, target).place(notes)
 
 
 class _Places:
     def __init__(self, line: Source, definition: model.Definition, target: Target) -> None:
         self._line, self._definition, self._target = line, definition, target
 
-    def found(self, notes: bool) -> Place:
+    def place(self, notes: bool) -> Place:
         definition = self._definition
         if notes or definition.semaphore is not None:
             return self._noted()
@@ -32,12 +32,16 @@ class _Places:
         if definition.offset is not None:
             return Place(at_offset(definition.file, definition.offset), definition.offset)
         point = attach_point("uprobe", definition.file, definition.place)
-        if not any(_is_in_file(each.value) for each in definition.arguments):
+        if not any(_is_in_file(argument.value) for argument in definition.arguments):
             return Place(point)
         sites = self._sites(point)
         if len(sites) > 1:
-            raise self._fail(f"@+OFFSET follows from one place of the file, and {definition.place} has {len(sites)}")
+            self._check_no_place_in_file(definition.place, len(sites))
         return Place(point, sites[0].offset)
+
+    def _check_no_place_in_file(self, name: str, count: int) -> None:
+        if any(_is_in_file(argument.value) for argument in self._definition.arguments):
+            raise self._fail(f"@+OFFSET follows from one place of the file, and {name} has {count}")
 
     def _returns(self) -> Place:
         definition = self._definition
@@ -45,8 +49,8 @@ class _Places:
         if definition.offset is not None:
             (site,) = self._sites(at_offset(definition.file, definition.offset))
             name = site.function
-            own = self._sites(attach_point("uprobe", definition.file, name)) if name else []
-            if [each.offset for each in own] != [definition.offset]:
+            sites = self._sites(attach_point("uprobe", definition.file, name)) if name else []
+            if [site.offset for site in sites] != [definition.offset]:
                 where = f", which is in {name}" if name else ""
                 message = f"no function alone begins at {definition.place}{where}"
                 raise self._fail(message, "a return is that of a function: r:FILE:FUNCTION")
@@ -64,9 +68,8 @@ class _Places:
             name = ":".join(names)
             message = f"{name} has {len(sites)} places, and only all of them can be probed"
             raise self._fail(message, f"tracer usdt 'p:{definition.file}:{name}' probes them")
-        if len({site.offset for site in sites}) > 1 and any(_is_in_file(each.value) for each in definition.arguments):
-            name = ":".join(names)
-            raise self._fail(f"@+OFFSET follows from one place of the file, and {name} has {len(sites)}")
+        if len({site.offset for site in sites}) > 1:
+            self._check_no_place_in_file(":".join(names), len(sites))
         return Place(point, sites[0].offset, min(len(site.args) for site in sites))
 
     def _names_at(self, offset: int) -> list[str]:
@@ -80,13 +83,14 @@ class _Places:
         here = [site for site in every if site.offset == offset]
         if wanted is None and not here:
             raise self._fail(f"no USDT probe is at {definition.place}", f"tracer usdt -l {definition.file} lists them")
-        own = [site for site in here if wanted is None or wanted in (site.semaphore, site.raised)]
-        if not own:
-            counted = [each for site in here for each in (site.semaphore, site.raised) if each is not None]
-            hint = f"that of the probe there is {counted[0]:#x}" if counted else "leave it out: no probe there has one"
+        matching = [site for site in here if wanted is None or wanted in (site.semaphore, site.raised)]
+        if not matching:
+            counted = [semaphore for site in here for semaphore in (site.semaphore, site.raised)]
+            first = next((semaphore for semaphore in counted if semaphore is not None), None)
+            hint = "leave it out: no probe there has one" if first is None else f"that of the probe there is {first:#x}"
             message = f"{wanted:#x} is no semaphore of a USDT probe at {definition.place}"
             raise self._fail(f"{message}: the kernel would add to what lies there", hint)
-        provider, name = own[0].probe.split(":")[-2:]
+        provider, name = matching[0].probe.split(":")[-2:]
         return [provider, name]
 
     def _sites(self, point: str) -> Sequence[FileSite]:
@@ -94,11 +98,11 @@ class _Places:
         from tracer.resolve.sites.expand import expand
 
         try:
-            found = expand(parse(Source(f"{point} {{ }}")), self._target)[0]
+            sites = expand(parse(Source(f"{point} {{ }}")), self._target)[0]
         except ProgramError as error:
             first = error.diagnostics[0]
             raise self._fail(first.message, first.hint) from None
-        return cast("Sequence[FileSite]", found)
+        return cast("Sequence[FileSite]", sites)
 
     def _fail(self, message: str, hint: str | None = None) -> ProgramError:
         span: Span = self._definition.file_span.to(self._definition.place_span)

@@ -21,7 +21,7 @@ _AT_A_HIT = "comm, tid, cpu, nsecs / 1000000000, nsecs / 1000 % 1000000"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked beside the definition: a `filter` of the kernel's, one thread, a user stack, a header, JSON."""
+    """The wishes beside the definition: a `filter` of the kernel's, one thread, a user stack, a header, JSON."""
 
     filter: str | None = None
     thread: int | None = None
@@ -32,8 +32,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the probe goes, as an attach point of ours, and its `offset` in the file where that is needed. `notes`: how
-    many arguments its USDT note states.
+    """The place of the probe, as an attach point of ours, and its `offset` in the file where that is needed. `notes`:
+    how many arguments its USDT note states.
     """
 
     point: str
@@ -51,12 +51,15 @@ class Translated:
 
     def at_the_line(self, error: ProgramError) -> ProgramError:
         """An error in the program as one in the user's line."""
-        found = [Diagnostic(each.message, self._meant(each.span), each.hint) for each in error.diagnostics]
-        return ProgramError(self.line, list(dict.fromkeys(found)), error.detail, error.exit_code)
+        diagnostics = dict.fromkeys(
+            Diagnostic(diagnostic.message, self._meant(diagnostic.span), diagnostic.hint)
+            for diagnostic in error.diagnostics
+        )
+        return ProgramError(self.line, list(diagnostics), error.detail, error.exit_code)
 
     def _meant(self, span: Span) -> Span:
-        for own, meant in self.spans:
-            if span != NOWHERE and own.start <= span.start < own.end:
+        for written, meant in self.spans:
+            if span != NOWHERE and written.start <= span.start < written.end:
                 return meant
         return Span(0, len(self.line.text))
 
@@ -72,10 +75,10 @@ def translated(line: Source, definition: model.Definition, place: Place, wanted:
     if wanted.thread is not None:
         conditions.append(f"tid == {wanted.thread}")
     if wanted.filter is not None:
-        known = fields(definition, place)
-        conditions.append(condition(wanted.filter, known))
+        compared = fields(definition, place)
+        conditions.append(condition(wanted.filter, compared))
     if conditions:
-        both = " && ".join(f"({each})" if len(conditions) > 1 else each for each in conditions)
+        both = " && ".join(f"({term})" if len(conditions) > 1 else term for term in conditions)
         writer.add(f"\n/{both}/")
     writer.add("\n{\n")
     for argument in definition.arguments:
@@ -93,18 +96,18 @@ def translated(line: Source, definition: model.Definition, place: Place, wanted:
 
 
 def fields(definition: model.Definition, place: Place) -> dict[str, Field]:
-    """What a filter can compare: the arguments, and what each event has."""
+    """The fields that a filter can compare: the arguments, and those that each event has."""
     values = _Values(place.offset)
-    own = {
-        each.name: Field("" if each.type.count is not None else values.value(each), each.type)
-        for each in map(_as_compared, definition.arguments)
+    arguments = {
+        argument.name: Field("" if argument.type.count is not None else values.value(argument), argument.type)
+        for argument in map(_as_compared, definition.arguments)
     }
     noted = {f"arg{number + 1}": Field(f"arg{number}", model.Type("u")) for number in range(place.notes)}
     name, cpu = Field("comm", model.Type("string")), Field("cpu", model.Type("u", 32))
     every = {"common_pid": Field("tid", model.Type("s", 32)), "comm": name, "COMM": name, "cpu": cpu, "CPU": cpu}
     if not definition.returns:
         every["__probe_ip"] = Field('reg("ip")', model.Type("u"))
-    return {**every, **(own if own else noted)}
+    return {**every, **(arguments if arguments else noted)}
 
 
 def _as_compared(argument: model.Argument) -> model.Argument:
@@ -136,7 +139,7 @@ class _Values:
         self._offset = offset
 
     def value(self, argument: model.Argument) -> str:
-        """One that is no array of numbers."""
+        """The expression of an argument that is no array of numbers."""
         value, type = argument.value, argument.type
         if isinstance(value, model.ThreadName):
             return "comm"
@@ -154,7 +157,7 @@ class _Values:
         return f"*({_sort(argument.type)}[{argument.type.count}] *)({self._address(argument.value)})"
 
     def elements(self, argument: model.Argument) -> list[str]:
-        """Those of an array."""
+        """The expressions of an array's elements."""
         count = argument.type.count or 0
         if argument.type.is_string:
             base = self._address(argument.value)
@@ -210,25 +213,26 @@ def _conversion(type: model.Type) -> str:
 
 
 def _where(definition: model.Definition) -> str:
-    """Where the hit is: behind a return that is not one place for all ways to probe it."""
+    """The expression of the place that was hit: of a return the function, for how it is probed decides its place."""
     return "func" if definition.returns else 'reg("ip")'
 
 
 def _text(writer: _Writer, definition: model.Definition, place: Place, values: _Values) -> None:
     shown: list[tuple[str, list[tuple[str, Span]]]] = []
-    for each in definition.arguments:
-        if each.type.count is None:
-            shown.append((f" {each.name}={_conversion(each.type)}", [(values.value(each), each.span)]))
+    for argument in definition.arguments:
+        if argument.type.count is None:
+            shown.append((f" {argument.name}={_conversion(argument.type)}", [(values.value(argument), argument.span)]))
         else:
-            inside = ",".join([_conversion(each.type)] * each.type.count)
-            shown.append((f" {each.name}={{{inside}}}", [(text, each.span) for text in values.elements(each)]))
+            inside = ",".join([_conversion(argument.type)] * argument.type.count)
+            elements = [(text, argument.span) for text in values.elements(argument)]
+            shown.append((f" {argument.name}={{{inside}}}", elements))
     if not definition.arguments:
         shown += [(f" arg{number + 1}=%s", [(f"arg{number}", definition.place_span)]) for number in range(place.notes)]
     where = "(<- %s)" if definition.returns else "(0x%llx)"
     format = "".join(text for text, _ in shown)
     writer.add(rf'  printf("%16s-%-7d [%03d] ..... %5llu.%06llu: {definition.event}: {where}{format}\n",')
     writer.add(f"\n    {_AT_A_HIT}, {_where(definition)}")
-    for text, span in chain.from_iterable(found for _, found in shown):
+    for text, span in chain.from_iterable(printed for _, printed in shown):
         writer.add(",\n    ")
         writer.add(text, span)
     writer.add(");\n")
@@ -238,21 +242,25 @@ def _json(writer: _Writer, line: Source, definition: model.Definition, place: Pl
     where = f"{'function' if definition.returns else 'ip'}={_where(definition)}"
     every = f'event="{definition.event}", comm=comm, pid=pid, tid=tid, cpu=cpu, nsecs=nsecs, {where}'
     writer.add(f"  print(({every}")
-    own: list[tuple[str, str, Span]] = []
-    for each in definition.arguments:
-        text = f"${each.name}" if each.type.count is not None and not each.type.is_string else values.value(each)
-        if each.type.count is not None and (each.type.is_string or each.type.width):
-            text = f"({', '.join(values.elements(each))}{',' * (each.type.count == 1)})"
-        if each.name in KEYWORDS:
+    arguments: list[tuple[str, str, Span]] = []
+    for argument in definition.arguments:
+        count = argument.type.count
+        if count is None:
+            text = values.value(argument)
+        elif argument.type.is_string or argument.type.width:
+            text = f"({', '.join(values.elements(argument))}{',' * (count == 1)})"
+        else:
+            text = f"${argument.name}"
+        if argument.name in KEYWORDS:
             hint = "give it another name, or -f text"
-            what = f"no field of our JSON can be called {each.name}, a word of the language"
-            raise ProgramError(line, [Diagnostic(what, each.span, hint)])
-        own.append((each.name, text, each.span))
+            what = f"no field of our JSON can be called {argument.name}, a word of the language"
+            raise ProgramError(line, [Diagnostic(what, argument.span, hint)])
+        arguments.append((argument.name, text, argument.span))
     if not definition.arguments:
-        own += [(f"arg{number + 1}", f"arg{number}", definition.place_span) for number in range(place.notes)]
-    if own:
+        arguments += [(f"arg{number + 1}", f"arg{number}", definition.place_span) for number in range(place.notes)]
+    if arguments:
         writer.add(", args=(")
-        for index, (name, text, span) in enumerate(own):
+        for index, (name, text, span) in enumerate(arguments):
             writer.add(", " if index else "")
             writer.add(f"{name}={text}", span)
         writer.add(")")
@@ -269,13 +277,13 @@ def at_offset(file: str, offset: int) -> str:
     return f"uprobe:{path(file)}:offset:{offset:#x}"
 
 
-def format_text(definition: model.Definition, known: Mapping[str, Field]) -> str:
-    """What `-v` shows: the fields of an event, as the kernel's format file has them, which a filter can name."""
-    own = {each.name: each.type for each in definition.arguments}
+def format_text(definition: model.Definition, comparable: Mapping[str, Field]) -> str:
+    """The text of `-v`: the fields of an event, as the kernel's format file has them, which a filter can name."""
+    types = {argument.name: argument.type for argument in definition.arguments}
     lines = [f"name: {definition.event}", "format:"]
-    for name, field in known.items():
-        if name not in own:
+    for name, field in comparable.items():
+        if name not in types:
             lines.append(f"\tfield:{field.type.text} {name};\tsigned:{field.type.is_signed:d};")
     lines.append("")
-    lines += [f"\tfield:{type.text} {name};\tsigned:{type.is_signed:d};" for name, type in own.items()]
+    lines += [f"\tfield:{type.text} {name};\tsigned:{type.is_signed:d};" for name, type in types.items()]
     return "\n".join(lines) + "\n"

@@ -1,1 +1,1 @@
-"""What tracer asks of the system: its own clocks, namespace, control group and descriptors, and about processes."""
+"""Questions to the system: about tracer's own clocks, namespace, control group and descriptors, and about processes."""

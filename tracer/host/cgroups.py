@@ -34,7 +34,7 @@ def number_of(path: str) -> int:
     return int(number & ((1 << 8 * size) - 1))
 
 
-def own() -> int | None:
+def own_group() -> int | None:
     """The number of the group that this process is in; None where no cgroup file system shows it."""
     try:
         with open(_OWN, encoding="utf-8", errors="surrogateescape") as file:
@@ -49,7 +49,7 @@ def memory_limit() -> tuple[str, int] | None:
     """The file with the lowest limit on memory of the groups that this process is in, and the limit in bytes; None
     where there is none.
     """
-    found: list[tuple[int, str]] = []
+    limits: list[tuple[int, str]] = []
     with suppress(OSError), open(_OWN, encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             _, controllers, inside = line.rstrip("\n").split(":", 2)
@@ -61,17 +61,17 @@ def memory_limit() -> tuple[str, int] | None:
                     continue
                 folder = point + inside[len(root.rstrip("/")) :].rstrip("/")
                 while len(folder) >= len(point):
-                    found += _limit(f"{folder}/{name}")
+                    limits += _limit(f"{folder}/{name}")
                     folder = folder.rpartition("/")[0]
-    return min(((path, limit) for limit, path in found), key=itemgetter(1), default=None)
+    return min(((path, limit) for limit, path in limits), key=itemgetter(1), default=None)
 
 
 def more_memory() -> str:
     """The remedy where memory is short."""
-    found = memory_limit()
-    if found is None:
+    lowest = memory_limit()
+    if lowest is None:
         return "free some memory"
-    path, limit = found
+    path, limit = lowest
     return f"raise the limit of the control group ({path} has {limit >> 20} MiB)"
 
 
@@ -94,17 +94,17 @@ def paths_of(number: int, names: str = "*") -> str:
     return ",".join([f"{name}:{path}" for name, point in matched if (path := _path(number, point))])
 
 
-_found: dict[tuple[int, str], str] = {}
+_paths: dict[tuple[int, str], str] = {}
 
 
 def _path(number: int, point: str) -> str:
     """The path of the group below a mount point; "" where it is nowhere."""
-    if (number, point) in _found:
-        return _found[number, point]
+    if (number, point) in _paths:
+        return _paths[number, point]
     for folder, _, _ in os.walk(point):
         try:
             if os.stat(folder).st_ino == number:
-                return _found.setdefault((number, point), folder[len(point) :] or "/")
+                return _paths.setdefault((number, point), folder[len(point) :] or "/")
         except OSError:
             continue  # it has gone
     return ""
@@ -118,4 +118,4 @@ def _mounts() -> Iterator[tuple[str, str, str]]:
             kind = rest.partition(" ")[0]
             if kind in ("cgroup", "cgroup2"):
                 _, _, _, root, point, *_ = words.split(" ")
-                yield re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), point), kind, root
+                yield re.sub(r"\\([0-7]{3})", lambda escaped: chr(int(escaped[1], 8)), point), kind, root

@@ -42,5 +42,5 @@ def format_time(format: str, realtime_ns: int) -> bytes:
     seconds, rest = divmod(realtime_ns, 1_000_000_000)
     micros = f"{rest // 1000:06d}"
     # A C string ends at its first NUL, and Python's strftime takes none.
-    expanded = re.sub(r"%([%f])", lambda found: "%%" if found[1] == "%" else micros, format.partition("\0")[0])
+    expanded = re.sub(r"%([%f])", lambda directive: "%%" if directive[1] == "%" else micros, format.partition("\0")[0])
     return time.strftime(expanded, time.localtime(seconds)).encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""Which processes run the code of a file, and which run that of another file of the same name.
+"""Finds the processes that run the code of a file, and those that run another file of the same name.
 
 After a package was upgraded, processes go on with the old file. What is probed is the new one.
 """
@@ -31,7 +31,7 @@ class Other:
 class Uses:
     """The processes that have a file mapped as code, and those that have another file of its name mapped so."""
 
-    own: list[int] = field(default_factory=list)
+    pids: list[int] = field(default_factory=list)
     others: list[Other] = field(default_factory=list)
 
 
@@ -39,10 +39,10 @@ def uses_of(paths: Iterable[str], among: Sequence[Picture] = ()) -> dict[str, Us
     """The users of each file, by the mappings of all processes, or `among` some. Tracer itself and its workers are
     left out. A file that has gone has no users. Only root sees the mappings of other users' processes.
     """
-    found = {path: Uses() for path in paths}
+    uses = {path: Uses() for path in paths}
     by_inode: dict[int, list[str]] = {}
     by_name: dict[str, list[str]] = {}
-    for path in found:
+    for path in uses:
         try:
             by_inode.setdefault(os.stat(path).st_ino, []).append(path)
         except OSError:
@@ -56,15 +56,18 @@ def uses_of(paths: Iterable[str], among: Sequence[Picture] = ()) -> dict[str, Us
             every = process.mappings
         except TracerError:
             continue
-        code = {(each.file[1], each.path, each.deleted) for each in every if each.executable and each.file is not None}
+        code = {
+            (mapping.file[1], mapping.path, mapping.deleted)
+            for mapping in every if mapping.executable and mapping.file is not None
+        }  # fmt: skip
         inodes = {inode for inode, _, _ in code}
         for inode in inodes & by_inode.keys():
             for path in by_inode[inode]:
-                found[path].own.append(number)
+                uses[path].pids.append(number)
         for inode, name, deleted in code:
             for path in by_name.get(name, ()) if inode not in by_inode else ():
-                found[path].others.append(Other(number, deleted, not deleted and _has_other_root(number)))
-    return found
+                uses[path].others.append(Other(number, deleted, not deleted and _has_other_root(number)))
+    return uses
 
 
 def older_users(paths: Iterable[str]) -> dict[str, tuple[list[int], bool]]:
@@ -72,7 +75,7 @@ def older_users(paths: Iterable[str]) -> dict[str, tuple[list[int], bool]]:
     root sees other users'.
     """
     names = {os.fsencode(_OTHER_ROOT.sub("", os.path.realpath(path))): path for path in paths}
-    found: dict[str, list[int]] = {}
+    older_pids: dict[str, list[int]] = {}
     newer: set[str] = set()
     for pid in pids():
         try:
@@ -90,9 +93,9 @@ def older_users(paths: Iterable[str]) -> dict[str, tuple[list[int], bool]]:
                 continue
             if not line.endswith(_DELETED):
                 newer.add(path)
-            elif pid not in found.setdefault(path, []):
-                found[path].append(pid)
-    return {path: (older, path in newer) for path, older in found.items()}
+            elif pid not in older_pids.setdefault(path, []):
+                older_pids[path].append(pid)
+    return {path: (older, path in newer) for path, older in older_pids.items()}
 
 
 def listed(processes: Sequence[int]) -> str:

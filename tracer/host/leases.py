@@ -107,12 +107,12 @@ class Leases:
 
     def replaced(self) -> list[str]:
         """The files of which another has the name by now."""
-        found = []
+        paths = []
         for descriptor, path in self._files.items():
             with suppress(OSError):  # there is none of that name
                 if not os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                    found.append(path)
-        return found
+                    paths.append(path)
+        return paths
 
     def __enter__(self) -> Leases:
         return self
@@ -124,8 +124,8 @@ class Leases:
         """Starts the thread that waits for the signal, unless it runs; its number for the kernel."""
         if self._thread:
             return self._number
-        known = _thread.allocate_lock()
-        known.acquire()
+        numbered = _thread.allocate_lock()
+        numbered.acquire()
         numbers: list[int] = []
 
         def watch() -> None:
@@ -134,7 +134,7 @@ class Leases:
                     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCONT,))
                     numbers.append(_thread.get_native_id())
                 finally:
-                    known.release()
+                    numbered.release()
                 while not self._released:
                     signal.sigwait((signal.SIGCONT,))
                     self._look()
@@ -145,7 +145,7 @@ class Leases:
 
         self._ended.acquire()
         self._thread = _thread.start_new_thread(watch, ())
-        if not known.acquire(timeout=_PATIENCE_S) or not numbers:
+        if not numbered.acquire(timeout=_PATIENCE_S) or not numbers:
             self._thread = 0
             raise RuntimeError("no thread can wait for its signal")
         self._number = numbers[0]

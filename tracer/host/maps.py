@@ -22,7 +22,7 @@ _MAX_LINKS = 40
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """One line of /proc/PID/maps.
+    """A line of /proc/PID/maps.
 
     `file` identifies what is mapped (device and inode as the kernel prints them), None for anonymous memory; `path` is
     as the process sees it, or a name in brackets.
@@ -86,7 +86,7 @@ def _mapping(line: str) -> Mapping | None:
     if inode:
         # The kernel escapes newlines alone (seq_path, " \t\n\\" elsewhere).
         path = re.sub(
-            r"\\(\d{3})", lambda found: chr(int(found[1], 8)), path.removesuffix(_DELETED) if deleted else path
+            r"\\(\d{3})", lambda escaped: chr(int(escaped[1], 8)), path.removesuffix(_DELETED) if deleted else path
         )
     file = (fields[3], inode) if inode else None
     return Mapping(int(start, 16), int(end, 16), fields[1], int(fields[2], 16), file, path, deleted)
@@ -179,7 +179,7 @@ class Picture:
     def code_inodes(self) -> Set[int]:
         """The inodes of the files that are mapped executable; none where that is not known."""
         with suppress(TracerError):
-            return {each.file[1] for each in self.mappings if each.executable and each.file is not None}
+            return {mapping.file[1] for mapping in self.mappings if mapping.executable and mapping.file is not None}
         return frozenset()
 
     def look_again(self) -> None:
@@ -199,17 +199,17 @@ def users(inodes: Set[int], among: Sequence[Picture] = ()) -> list[int]:
     """The processes, of all or `among` some, that have one of these files mapped as code. Files are told apart by inode
     alone: on btrfs and overlayfs the devices of stat(2) and maps differ. Only root sees other users' processes.
     """
-    return [each.pid for each in among or map(Picture, pids()) if not inodes.isdisjoint(each.code_inodes)]
+    return [picture.pid for picture in among or map(Picture, pids()) if not inodes.isdisjoint(picture.code_inodes)]
 
 
 def _executable_files(of: Picture) -> tuple[MappedFile, ...]:
     pid, prefix = of.pid, of.root
     shown = directory(pid)
-    found: dict[tuple[str, int], MappedFile] = {}
-    for each in of.mappings:
-        if each.executable and each.file is not None and each.file not in found:
-            found[each.file] = mapped_file(pid, each, prefix)
-    if not found:
+    files: dict[tuple[str, int], MappedFile] = {}
+    for mapping in of.mappings:
+        if mapping.executable and mapping.file is not None and mapping.file not in files:
+            files[mapping.file] = mapped_file(pid, mapping, prefix)
+    if not files:
         from tracer.host.named import named
 
         raise TracerError(f"{named(pid)} runs no user program: it is a kernel thread, or has just ended")
@@ -217,7 +217,7 @@ def _executable_files(of: Picture) -> tuple[MappedFile, ...]:
         program = os.stat(f"{shown}/exe").st_ino
     except OSError:
         program = 0
-    return tuple(found[file] for file in sorted(found, key=lambda file: file[1] != program))
+    return tuple(files[file] for file in sorted(files, key=lambda file: file[1] != program))
 
 
 def mapped_file(pid: int, mapping: Mapping, prefix: str) -> MappedFile:

@@ -69,10 +69,10 @@ def environment_of(pid: int) -> bytes:
 
 def content_of(path: bytes) -> bytes | None:
     """The content of one of these files of /proc; None of every other file. Raises `OSError`, as `read` does."""
-    found = _OF_MEMORY.fullmatch(os.path.realpath(path))
-    if found is None:
+    of_process = _OF_MEMORY.fullmatch(os.path.realpath(path))
+    if of_process is None:
         return None
-    return (words_of if found[2] == b"cmdline" else environment_of)(int(found[1]))
+    return (words_of if of_process[2] == b"cmdline" else environment_of)(int(of_process[1]))
 
 
 def _text_areas(pid: int) -> tuple[int, int, int, int]:
@@ -108,7 +108,7 @@ def _check(memory: int, size: int, address: int, asked: int, pages: int | None) 
     finally:
         if pages is None:
             os.close(pagemap)
-    if len(entries) % _ENTRY.size == 0 and all(each & asked == _PRESENT for (each,) in _ENTRY.iter_unpack(entries)):
+    if len(entries) % _ENTRY.size == 0 and all(entry & asked == _PRESENT for (entry,) in _ENTRY.iter_unpack(entries)):
         return
     from tracer.host.unserved import unserved_at
 

@@ -1,4 +1,4 @@
-"""What a process is called, and the errors for those that run no program."""
+"""Names processes, and raises the errors for those that run no program."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ def reaped(pid: int, patience_s: float) -> int | None:
     """
     until = time.monotonic() + patience_s
     while True:
-        found, status = os.waitpid(pid, os.WNOHANG)
-        if found:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
             return status
         if time.monotonic() > until:
             return None

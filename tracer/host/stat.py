@@ -1,4 +1,4 @@
-"""Which processes and threads there are, and what /proc/PID/stat tells of one. Source: proc(5).
+"""Lists processes and threads, and reads what /proc/PID/stat tells of one. Source: proc(5).
 
 Read here and not by psutil, which takes 30 ms to import at each start and tells neither a thread's numbers nor the
 flags and the exact start of a process. Its names may wait for a page of the process.
@@ -23,11 +23,11 @@ _KILLED = 1 << 8  # the bit of SIGKILL
 
 def threads_of(*processes: int) -> list[int]:
     """The threads of some processes, none of one that has ended."""
-    found: list[int] = []
+    threads: list[int] = []
     for pid in processes:
         with suppress(FileNotFoundError, ProcessLookupError):
-            found += sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
-    return found
+            threads += sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+    return threads
 
 
 def directory(pid: int) -> str:
@@ -96,7 +96,7 @@ def status_of(pid: int | str) -> dict[str, str]:
 
 
 def pids() -> list[int]:
-    """All processes that are seen from here."""
+    """The numbers of all processes that are seen from here."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
@@ -105,29 +105,29 @@ def descendants(of: Collection[int]) -> list[int]:
     left out, and those through which it descends from one, as from a shell. psutil tells the same of one process, in
     twice the time.
     """
-    every = {each: facts for each in pids() if (facts := facts_of(each)) is not None}
-    parents = {each: facts.parent for each, facts in every.items()}
-    ended = {each for each, facts in every.items() if facts.state in ENDED}
+    every = {pid: facts for pid in pids() if (facts := facts_of(pid)) is not None}
+    parents = {pid: facts.parent for pid, facts in every.items()}
+    ended = {pid for pid, facts in every.items() if facts.state in ENDED}
     above = os.getpid()
-    own = {above}
-    while (above := parents.get(above, 0)) and above not in own:
-        own.add(above)
+    lineage = {above}
+    while (above := parents.get(above, 0)) and above not in lineage:
+        lineage.add(above)
 
-    def counts(each: int) -> bool:
-        seen = {each}
-        if each in own or each in of:
+    def counts(pid: int) -> bool:
+        seen = {pid}
+        if pid in lineage or pid in of:
             return False
-        while (above := parents.get(each, 0)) and above not in of and above not in seen:
+        while (above := parents.get(pid, 0)) and above not in of and above not in seen:
             if above == os.getpid():
                 return False
-            seen.add(each := above)
+            seen.add(pid := above)
         return above in of
 
-    return sorted(each for each in filter(counts, parents) if each not in ended or has_others(each))
+    return sorted(pid for pid in filter(counts, parents) if pid not in ended or has_others(pid))
 
 
 def identity(pid: int) -> Process | None:
-    """None where there is no such process."""
+    """The process of a number with its start; None where there is none."""
     facts = facts_of(pid)
     return None if facts is None else facts.process
 

@@ -14,7 +14,7 @@ from tracer.host.stat import directory
 from tracer.servers import KINDS
 
 _REGISTERED = {b"um", b"uw", b"ui"}
-"""What smaps says of memory that is registered with a userfaultfd: for missing pages, for writes, for minor faults."""
+"""The flags in smaps of memory registered with a userfaultfd: for missing pages, for writes, for minor faults."""
 _PIECE = 1 << 16
 
 
@@ -37,7 +37,7 @@ def unserved(pid: int, most_s: float) -> Found:
 
 
 def unserved_at(home: str, most_s: float) -> Found:
-    """The same of the process that has this directory in /proc."""
+    """Looks for such memory as `unserved` does, in the process that has this directory in /proc."""
     begun = time.monotonic()
     what, whole = None, True
     try:
@@ -52,15 +52,15 @@ def mounts_of_others(path: str) -> list[tuple[str, str, int]]:
     """The file systems that others serve: the kind, the place, and the device that their files have in maps; `path` is
     of a mountinfo. Raises `OSError`.
     """
-    found = []
+    mounts = []
     with open(path, "rb") as lines:
         for line in lines:
             head, _, tail = line.decode(errors="replace").partition(" - ")
             kind = tail.split(" ", 1)[0]
             if kind in KINDS or kind.startswith("fuse."):
                 _, _, device, _, place = head.split(" ")[:5]
-                found.append((kind, place, os.makedev(*map(int, device.split(":")))))
-    return found
+                mounts.append((kind, place, os.makedev(*map(int, device.split(":")))))
+    return mounts
 
 
 def _look(path: str, kinds: dict[int, str], until: float) -> tuple[str | None, bool]:

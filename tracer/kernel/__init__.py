@@ -1,1 +1,1 @@
-"""What both backends use of the kernel, without policy: system calls, tracefs, limits."""
+"""The kernel as both backends use it, without policy: system calls, tracefs, limits."""

@@ -141,8 +141,8 @@ def map_delete_many(fd: int, keys: Sequence[bytes]) -> None:
 
 
 def map_keys(fd: int, key_size: int) -> list[bytes]:
-    """All keys, one call each: for kernels without batches. A key deleted meanwhile starts the walk anew, so that keys
-    may come twice; they are returned once.
+    """Reads all keys by one call each, for kernels without batches. A key deleted meanwhile starts the walk anew, so
+    that keys may come twice; they are returned once.
     """
     keys: dict[bytes, None] = {}
     previous: bytes | None = None
@@ -161,7 +161,7 @@ def map_keys(fd: int, key_size: int) -> list[bytes]:
 
 
 def map_batch(fd: int, key_size: int, value_size: int, chunk: int) -> list[tuple[bytes, bytes]] | None:
-    """All elements in a few calls (BPF_MAP_LOOKUP_BATCH, Linux 5.6), or None where the kernel has no batches for it.
+    """Reads all elements in a few calls (BPF_MAP_LOOKUP_BATCH, Linux 5.6); None where the kernel has no batches for it.
 
     `chunk` elements at a time at least; more where a hash bucket holds more (the kernel answers ENOSPC).
     """
@@ -216,13 +216,14 @@ def btf_load(types: bytes) -> int:
 
 def program_load(
     code: bytes, name: str, *, sleepable: bool = False, multi: bool = False, kind: int = _KPROBE,
-    functions: Sequence[int] = (),
+    functions: Sequence[int] = (), explained: bool = True,
 ) -> int:
     """Loads bytecode and returns the program's descriptor.
 
     `sleepable` (Linux 6.0) lets it wait for pages; `multi` declares that it will be attached by `link_uprobes` (6.6).
     `functions` is where each of its functions begins, its own first, where the kernel calls some of them back: it asks
-    for their types then ("missing btf func_info"), and wants those that are called back to be static.
+    for their types then ("missing btf func_info"), and wants those that are called back to be static. A refusal has the
+    kernel's words where it is to be `explained`.
     """
     license_text = b"GPL\0"
     types, starts = 0, b""
@@ -258,21 +259,24 @@ def program_load(
         )
 
     try:
-        return _loaded(load)
+        return _loaded(load, explained)
     finally:
         if functions:
             os.close(types)
 
 
-def _loaded(load: Callable[[int, ctypes.Array[ctypes.c_char] | None], int]) -> int:
+def _loaded(load: Callable[[int, ctypes.Array[ctypes.c_char] | None], int], explained: bool = True) -> int:
     """Loads without a log, and where the kernel refuses once more for its words: without those about each instruction
-    where it gave up after a million, which takes ten seconds to write and says nothing.
+    where it gave up, after a million of them or with 8,192 branches still to follow. They take ten seconds to write and
+    say nothing.
     """
     try:
         return load(0, None)
     except OSError as error:
         number = error.errno or errno.EINVAL
-    size, level = 1 << 20, _LOG_STATES if number == errno.E2BIG else _LOG_INSTRUCTIONS
+    if not explained:
+        raise ProgramRefused(number, "")
+    size, level = 1 << 20, _LOG_STATES if number in (errno.E2BIG, errno.EFAULT) else _LOG_INSTRUCTIONS
     while True:
         log = ctypes.create_string_buffer(size)
         try:
@@ -313,7 +317,9 @@ def link_uprobes(
 
 
 def program_misses(program: int) -> int:
-    """How often the kernel did not run a program, since another was running on that CPU (Linux 5.12; 0 before)."""
+    """Counts the hits at which the kernel did not run a program, since another was running on that CPU (Linux 5.12; 0
+    before).
+    """
     info = ctypes.create_string_buffer(_MISSES + 8)
     bpf(_OBJECT_INFO, struct.pack("=IIQ", program, len(info), ctypes.addressof(info)))
     misses: int = struct.unpack_from("=Q", info, _MISSES)[0]

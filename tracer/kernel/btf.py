@@ -1,5 +1,5 @@
-"""Where members lie in the kernel's structures, as the kernel itself says, and types of functions of ours (BTF,
-include/uapi/linux/btf.h).
+"""The offsets of members in the kernel's structures, as the kernel itself tells them, and types for functions of ours
+(BTF, include/uapi/linux/btf.h).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""How much memory may hold events on their way: a part of the machine's, or of what tracer's control group may use,
-within bounds that do for any program.
+"""The size of the memory that holds events on their way: a part of the machine's, or of what tracer's control group may
+use, within bounds that do for any program.
 
 What is between kernel and tracer is allocated at once and cannot be swapped out; what tracer has taken out of there
 grows only while events come faster than they are shown, and shrinks again.

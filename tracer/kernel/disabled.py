@@ -46,7 +46,7 @@ def is_disabled(name: str) -> bool:
 
 
 def switched_off() -> tuple[str, ...]:
-    """All that are, in the order of KNOWN. Raises `UsageError` for unknown names."""
+    """The features that are switched off, in the order of KNOWN. Raises `UsageError` for unknown names."""
     listed = _listed(os.environ.get(VARIABLE, ""))
     return tuple(name for name in KNOWN if name in listed)
 

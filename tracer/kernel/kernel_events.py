@@ -18,7 +18,7 @@ class KernelEvents:
         self._names: dict[str, list[str]] = {}
 
     def events(self, system: str, name: str) -> list[tuple[str, str]]:
-        """Those that wildcards match, in the order of their names; tracer's own and others' uprobes are not among
+        """The events that wildcards match, in the order of their names; tracer's own and others' uprobes are not among
         them, nor are the events of ftrace itself, which perf cannot read.
         """
         if not any(sign in system + name for sign in "*?["):

@@ -1,4 +1,4 @@
-"""How many descriptors this process may still open, and what it may lock in memory."""
+"""The limits of this process: the descriptors it may still open, and the memory it may lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which files processes map while a trace runs, told by the kernel: names for addresses of processes that have ended.
+"""The kernel's records of the files that processes map while a trace runs: they name addresses of processes that have
+ended.
 
 A process that lives for a millisecond is gone before anyone could read its /proc/PID/maps. perf's records of mmap, exec
 and fork (`struct perf_event_mmap_event` and its kin in `<linux/perf_event.h>`) miss none, cost nothing per hit, and
@@ -59,8 +60,8 @@ class Forked:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """So many records were lost, so what is known of any process may be outdated. 0: a ring was full; the next record
-    that it has room for tells how many.
+    """The kernel lost so many records, and what is known of any process may be outdated. 0: a ring was full; the next
+    record that it has room for tells how many.
     """
 
     count: int
@@ -82,7 +83,9 @@ class MappingRecords:
         try:
             cpus = perf.online_cpus()
             for cpu in cpus:
-                tasks = _tasks(pids)[: max(_MOST_OTHERS // len(cpus), 1)] if pids else [-1]
+                # The threads, the main ones first.
+                tasks = [*pids, *(thread for thread in threads_of(*pids) if thread not in pids)] if pids else [-1]
+                del tasks[max(_MOST_OTHERS // len(cpus), 1) :]
                 self._open(cpu, tasks, prompt, size or _RING)
         except OSError:
             self.close()
@@ -145,13 +148,8 @@ class MappingRecords:
         self._rings, self._others = [], []
 
 
-def _tasks(pids: Sequence[int]) -> list[int]:
-    """The threads, the main ones first."""
-    return [*pids, *(thread for thread in threads_of(*pids) if thread not in pids)]
-
-
 def _records(data: bytes) -> Iterator[tuple[int, Record]]:
-    """Each record with its time, which `sample_id_all` puts into its last 8 bytes."""
+    """Takes each record with its time, which `sample_id_all` puts into its last 8 bytes."""
     position = 0
     while position + 8 <= len(data):
         kind, misc, size = struct.unpack_from("=IHH", data, position)

@@ -286,7 +286,7 @@ class Ring:
         self._tail.value = head
 
     def take(self) -> bytes:
-        """All whole records that are there, in the order in which they were written, and frees their place."""
+        """Returns all whole records that are there, in the order in which they were written, and frees their place."""
         tail, head = self.span
         if head == tail:
             return b""

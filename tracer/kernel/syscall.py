@@ -28,7 +28,7 @@ _libc.syscall.restype = ctypes.c_long
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call: its number, the arguments before and after the structure, and that. Into it go, each at an offset,
+    """A system call: its number, the arguments before and after the structure, and that. Into it go, each at an offset,
     addresses of further bytes (`pointers`), `descriptors`, and addresses of the names of descriptors (`paths`).
     """
 

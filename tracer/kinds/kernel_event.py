@@ -34,7 +34,7 @@ class Field(OwnOperand):
         return not self.number
 
     def __str__(self) -> str:
-        """As C declares it: `char prev_comm[16]`, `__data_loc char[] filename`."""
+        """The field as C declares it: `char prev_comm[16]`, `__data_loc char[] filename`."""
         item, bracket, bound = self.declared.partition("[")
         return f"{item} {self.name}[{bound}" if bracket and not self.located else f"{self.declared} {self.name}"
 

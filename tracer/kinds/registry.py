@@ -1,4 +1,4 @@
-"""All kinds of probes, by name and by spelling."""
+"""The table of all kinds of probes, by name and by spelling."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ SPELLINGS: Final[dict[str, ProbeKind]] = {word: kind for kind in KINDS.values() 
 
 def alone(points: Sequence[AttachPoint]) -> tuple[Site, ...]:
     """The sites that attach points of a clause are by themselves: those of kinds that look for none in files."""
-    made = ((KINDS[point.kind].alone, point) for point in points)
-    return tuple([make(point).of_point(number) for number, (make, point) in enumerate(made) if make is not None])
+    makers = ((KINDS[point.kind].alone, point) for point in points)
+    return tuple([make(point).of_point(number) for number, (make, point) in enumerate(makers) if make is not None])
 
 
 def kind_of(site: Site) -> ProbeKind:

@@ -102,7 +102,7 @@ REGISTERS_32 = ("ax", "cx", "dx", "bx", "sp", "bp", "si", "di")
 """Their names, by these numbers."""
 
 Spot = tuple[Hashable, ...]
-"""What `Site.spot` says."""
+"""The value of `Site.spot`: it is the same for sites that are one to the kernel."""
 
 
 class OwnOperand:
@@ -121,7 +121,7 @@ Operand = Const | Reg | Mem | Global | GlobalPointer | Unreadable | OwnOperand
 
 @dataclass(frozen=True, slots=True)
 class ArgSpec:
-    """One argument of a site: `text` as it stands in the note, `size` bytes (1, 2, 4, 8), sign- or zero-extended.
+    """An argument of a site: `text` as it stands in the note, `size` bytes (1, 2, 4, 8), sign- or zero-extended.
 
     `is_float`: the bits of a float or double (`8f@`), handed on as an integer of that size. `word`: the bytes of an
     address of the program.
@@ -164,12 +164,12 @@ class Site:
 
     @property
     def indivisible(self) -> str:
-        """Why its hits cannot be told apart by process; "" where they can."""
+        """Says why its hits cannot be told apart by process; "" where they can."""
         return ""
 
     @property
     def spot(self) -> Spot:
-        """The same for sites that are one to the kernel."""
+        """The key that is the same for sites that are one to the kernel."""
         return self.kind, self.probe
 
     @property
@@ -212,7 +212,7 @@ class FileIdentity:
 
 @dataclass(frozen=True, slots=True)
 class FileSite(Site):
-    """One place in one file where a probe goes.
+    """A place in a file where a probe goes.
 
     `kind` "uretprobe" replaces the return address of the function at `offset`; "ret" is an ordinary probe on one `ret`
     instruction of it, used where a return probe could kill the target. `function` is the symbol that holds the place,
@@ -370,7 +370,7 @@ class Target:
         return self._pictures
 
     def pictures_now(self) -> tuple[Picture, ...]:
-        """The same as they are now, of those that are `fixed`: () where others are traced too."""
+        """The mappings as they are now; () where processes that are not known yet are traced too."""
         if self.follow:
             return ()
         self.look_again()
@@ -378,8 +378,8 @@ class Target:
 
     def look_again(self) -> None:
         """Lets who asks next find anew what has changed since the pictures were looked at."""
-        for each in self.pictures:
-            each.look_again()
+        for picture in self.pictures:
+            picture.look_again()
 
     @property
     def child_pid(self) -> int:

@@ -30,13 +30,14 @@ _FORM = "interval:s:1, interval:ms:100, interval:us:500, interval:hz:10 or inter
 
 def interval_count(text: str) -> int | None:
     """A number as in the language, but for octal ones; with a duration it is in nanoseconds."""
-    found = re.fullmatch(_COUNT, text)
-    if found is None:
+    count_text = re.fullmatch(_COUNT, text)
+    if count_text is None:
         return None
-    if found["hex"]:
-        return int(found["hex"].replace("_", "")[:40], 16)
-    count: int = int(found["digits"].replace("_", "")[:25]) * 10 ** min(int((found["exponent"] or "0")[:3]), 25)
-    return int(count) * DURATIONS_NS[found["unit"] or "ns"]
+    if count_text["hex"]:
+        return int(count_text["hex"].replace("_", "")[:40], 16)
+    exponent = min(int((count_text["exponent"] or "0")[:3]), 25)
+    count: int = int(count_text["digits"].replace("_", "")[:25]) * 10**exponent
+    return count * DURATIONS_NS[count_text["unit"] or "ns"]
 
 
 def _interval(text: str, parts: list[Part], span: Span) -> AttachPoint:

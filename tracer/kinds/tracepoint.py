@@ -22,7 +22,7 @@ def _build(text: str, parts: list[Part], span: Span) -> AttachPoint:
     return AttachPoint("tracepoint", text, span, None, parts[1].text, parts[2].text)
 
 
-def _found(point: AttachPoint, machine: Machine) -> list[Site]:
+def _events(point: AttachPoint, machine: Machine) -> list[Site]:
     """Raises `NothingThere`, and `TracerError` where this user may not see the kernel's events."""
     from tracer.errors import NothingThere, printable
 
@@ -40,8 +40,8 @@ def _site(system: str, name: str, layout: str) -> Site:
     lines = [dict(part.strip().split(":", 1) for part in line.split(";") if ":" in part) for line in told]
     (number,) = (int(line["ID"]) for line in lines if "ID" in line)
     fields = [_field(line) for line in lines if "field" in line and "offset" in line]
-    own = sorted((spec for spec in fields if not spec.text.startswith("common_")), key=_offset)
-    return KernelEvent("tracepoint", f"tracepoint:{system}:{name}", "", tuple(own), 0, system, name, number)
+    event_fields = sorted((spec for spec in fields if not spec.text.startswith("common_")), key=_offset)
+    return KernelEvent("tracepoint", f"tracepoint:{system}:{name}", "", tuple(event_fields), 0, system, name, number)
 
 
 def _field(line: dict[str, str]) -> ArgSpec:
@@ -68,5 +68,5 @@ def _offset(spec: ArgSpec) -> int:
 
 TRACEPOINT = ProbeKind(
     "tracepoint", ("tracepoint", "t"), _FORM, _build, ClauseKind("tracepoint", at_hits=True),
-    "a tracepoint", frozenset(("fields", "stack")), machine=_found, places=("tracepoint",), told=("events", "probe"),
+    "a tracepoint", frozenset(("fields", "stack")), machine=_events, places=("tracepoint",), told=("events", "probe"),
 )  # fmt: skip

@@ -62,16 +62,16 @@ def _build(kind: AttachKind, text: str, parts: list[Part], span: Span) -> Attach
         raise malformed(_FORMS[kind], span, f"the {kind} attach point names no function")
     if place.bare == name and re.fullmatch(_NUMBER, name):
         return AttachPoint(kind, text, span, path, address=_number(name))
-    found, apart = re.search(_OFFSET, place.bare), _apart(fields[0])
-    if found is None:
+    offset, apart = re.search(_OFFSET, place.bare), _apart(fields[0])
+    if offset is None:
         return AttachPoint(kind, text, span, path, name=name, cpp=cpp, apart=apart)
     if kind != "uprobe":
         hint = "a function returns as a whole: leave the offset out"
         raise Fault(Diagnostic(f"a {kind} cannot have an offset", span, hint))
-    name = name[: len(name) - len(found.group())]
+    name = name[: len(name) - len(offset.group())]
     if not name:
         raise malformed(_FORMS[kind], span, f"the {kind} attach point has an offset but no function")
-    return AttachPoint(kind, text, span, path, name=name, offset=_number(found[1]), cpp=cpp, apart=apart)
+    return AttachPoint(kind, text, span, path, name=name, offset=_number(offset[1]), cpp=cpp, apart=apart)
 
 
 def _at_file_offset(kind: AttachKind, text: str, span: Span, path: str, place: Part) -> AttachPoint:
@@ -96,8 +96,8 @@ def _source_line(fields: list[Part]) -> tuple[str, str, list[Part]] | None:
 
 def _apart(part: Part) -> tuple[str, str] | None:
     """The file and the source file of `FILE@SOURCE`."""
-    path, at, source = part.bare.rpartition("@")
-    return (part.text.removesuffix(part.bare) + path, source) if at and source else None
+    path, separator, source = part.bare.rpartition("@")
+    return (part.text.removesuffix(part.bare) + path, source) if separator and source else None
 
 
 def _is_line(part: Part, form: str = _LINE) -> bool:

@@ -1,4 +1,4 @@
-"""What a program can need of a backend: an object for each, which the constructs of the language name.
+"""A feature is an object for what a program can need of a backend; the constructs of the language name them.
 
 Each backend has a state for each of them in its `features.py`; `tracer info` and the documentation show both.
 """

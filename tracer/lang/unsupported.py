@@ -1,4 +1,4 @@
-"""What bpftrace has and tracer leaves out: each name with the reason, so that no error is a bare 'unknown'.
+"""The names that bpftrace has and tracer leaves out, each with the reason, so that no error is a bare 'unknown'.
 
 Values are (reason, remedy); the message is `NAME is not supported: REASON`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 _words = str.split
 
-_KERNEL = "of the kernel tracer traces tracepoints, and events that perf samples, only"
+_KERNEL = "of the kernel tracer traces tracepoints only"
 _OTHER_PROBES = (
     "attach to a tracepoint (tracepoint:SYSTEM:NAME), to a function of a program (uprobe:FILE:FUNCTION) or to a USDT"
     " probe (usdt:FILE:PROVIDER:NAME)"

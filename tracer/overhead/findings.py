@@ -59,8 +59,8 @@ class Findings:
 
 
 def _heavy(heavy: Heavy) -> str:
-    each = heavy.cost.ns
-    cost = f"{each:.0f} ns" if each < 10_000 else f"{each / 1000:.1f} us"
+    cost_ns = heavy.cost.ns
+    cost = f"{cost_ns:.0f} ns" if cost_ns < 10_000 else f"{cost_ns / 1000:.1f} us"
     if heavy.cost.unmeasured:
         cost = f"an assumed {cost} (not measured: {heavy.cost.unmeasured})"
     return (

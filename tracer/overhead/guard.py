@@ -57,7 +57,7 @@ class Guard:
         self._max_rate = max_rate
         self._beat = SECOND if max_rate is None else _BEAT
         self._tell = tell
-        self._found: deque[Heavy | Cut] = deque()
+        self._findings: deque[Heavy | Cut] = deque()
         self._worth_saying = dict.fromkeys(range(points), _LEAST_SHARE)  # of those that are attached
         self._costs: dict[int, Cost] = {}
         self._measuring: set[int] = set()
@@ -65,7 +65,7 @@ class Guard:
         self._started = self._now = self._due = self._second = 0
 
     def start(self, now: int) -> None:
-        """All attach points are attached since `now`."""
+        """Notes that all attach points are attached since `now`."""
         self._started, self._second, self._due = now, now + SECOND, now + self._beat
         self._looks.append((now, [0] * len(self._worth_saying)))
 
@@ -75,16 +75,16 @@ class Guard:
         return not self._worth_saying
 
     def wait_s(self, now: int) -> float:
-        """Until the next look."""
+        """The seconds until the next look."""
         return 1.0 if self.idle else max(self._due - now, 0) / SECOND
 
     def tell(self) -> None:
         """Tells what `look` has found."""
-        while self._found:
-            self._tell(self._found.popleft())
+        while self._findings:
+            self._tell(self._findings.popleft())
 
     def look(self, session: Session, clock: Callable[[], int]) -> None:
-        """One look, if it is due; `clock` says what time it is, as in `start`.
+        """Looks once, if a look is due; `clock` says what time it is, as in `start`.
 
         To read hits takes time too, and more where the machine is busy: what lies between two readings is counted as if
         it had come from the beginning of the first to the end of the second. So a rate is never too high.
@@ -122,7 +122,7 @@ class Guard:
                 session.detach_point(point)
                 del self._worth_saying[point]
                 self._measuring.discard(point)
-                self._found.append(Cut(point, hits, seconds, (self._now - self._started) / SECOND))
+                self._findings.append(Cut(point, hits, seconds, (self._now - self._started) / SECOND))
 
     def _weigh(self, session: Session, point: int) -> None:
         """Whether something is to be said of its share of a CPU; asks the session for the cost where that may be."""
@@ -138,4 +138,4 @@ class Guard:
         share = rate * cost.ns / SECOND
         if share >= self._worth_saying[point]:
             self._worth_saying[point] = 2 * share
-            self._found.append(Heavy(point, rate, cost, share))
+            self._findings.append(Heavy(point, rate, cost, share))

@@ -12,7 +12,7 @@ from tracer.plan.model import Plan, Variant
 
 
 def dump(plan: Plan) -> str:
-    """All of the plan but the statements, which `-d typed` shows."""
+    """The text of the plan, but for the statements, which `-d typed` shows."""
     return "\n".join(_lines(plan)) + "\n"
 
 
@@ -28,7 +28,7 @@ def dump_steps(plan: Plan) -> str:
 
 
 def site_line(site: Site) -> str:
-    """One site: what it is, and where."""
+    """The line of a site: what it is, and where."""
     parts = [f"{site.kind} {site.probe}", *(part for place in in_files((site,)) for part in _place(place))]
     if kind_of(site).has_notes and site.args:
         parts.append("args " + " ".join(arg.text for arg in site.args))

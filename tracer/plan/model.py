@@ -42,7 +42,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class ProbePlan:
-    """One probe clause with its variants; variant ids are unique in the whole plan."""
+    """A probe clause with its variants; variant ids are unique in the whole plan."""
 
     clause: Clause
     variants: tuple[Variant, ...]

@@ -1,4 +1,4 @@
-"""What a program asks of a backend: one `Need` per construct, at the place where the user wrote it."""
+"""The needs of a program, which a backend must meet: one `Need` per construct, at the place where the user wrote it."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def single_starts(program: Program) -> Iterator[Diagnostic]:
 
 
 def _starts(clause: Clause) -> Iterator[MapSet]:
-    """Where a clause keeps the time by thread."""
+    """Finds where a clause keeps the time by thread."""
     for node in walk_clause(clause):
         if isinstance(node, MapSet) and _by_thread(node.key) and _is(node.value, "nsecs"):
             yield node

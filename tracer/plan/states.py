@@ -1,4 +1,4 @@
-"""What a backend can do on this host: the one table that `check`, `info` and the documentation read.
+"""The states of features on this host: the one table that `check`, `info` and the documentation read.
 
 Each backend has a function from what it has found of the kernel to a state for every feature. The names of the findings
 are those by which they can be switched off (`kernel.disabled`).

@@ -37,7 +37,7 @@ def text(type: Type, of: Of) -> Show:
 
 
 def json(type: Type, of: Of, quoted: Callable[[bytes], bytes]) -> Show:
-    """The same as JSON: objects and arrays; `quoted` makes a string of a name."""
+    """The function for a block as JSON: objects and arrays; `quoted` makes a string of a name."""
     if isinstance(type, BufferType):
         # As int8 numbers, as bpftrace does.
         return lambda value: b"[%b]" % b",".join([b"%d" % byte for byte in memoryview(content(value)).cast("b")])

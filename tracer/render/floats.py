@@ -26,7 +26,7 @@ def text(bits: int, size: int) -> bytes:
 
 
 def json(bits: int, size: int) -> bytes:
-    """The same as a number, or as a string where JSON has no number for it."""
+    """A float as a number of JSON, or as a string where JSON has no number for it."""
     shown = text(bits, size)
     return shown if isfinite(number(bits, size)) else b'"%b"' % shown
 

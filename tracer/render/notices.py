@@ -1,5 +1,5 @@
-"""What a trace has to say beside its results: typed values, which reach every consumer. The sentence for people is made
-last, by `str()`.
+"""The notices of a trace, beside its results, are typed values that reach every consumer. `str()` makes the sentence
+for people, last.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass
-from tracer.errors import counted
+from tracer.errors import and_more, counted
 
 if TYPE_CHECKING:
     from tracer.errors import Diagnostic, Source
@@ -45,7 +45,7 @@ class Said(Notice):
 
 @dataclass(frozen=True, slots=True)
 class Attached(Notice):
-    """So many probes are in place, at so many sites, through `backend`; None where nothing is traced."""
+    """The probes are in place, so many at so many sites, through `backend`; None where nothing is traced."""
 
     probes: int
     sites: int
@@ -60,7 +60,7 @@ class Chosen(Said):
 
 
 class PassedOver(Said):
-    """Why a backend that would come first does not run the program."""
+    """The reason why a backend that would come first does not run the program."""
 
 
 class Raised(Said):
@@ -154,9 +154,7 @@ class LeftOut(Notice):
     attached: int
 
     def __str__(self) -> str:
-        names = ", ".join(self.places[:_NAMED_PLACES])
-        rest = len(self.places) - _NAMED_PLACES
-        names += f" and {rest} more" if rest > 0 else ""
+        names = and_more(self.places[:_NAMED_PLACES], len(self.places))
         places = counted(self.attached + len(self.places), "place")
         return f"{len(self.places)} of {places} left out: the kernel cannot probe the instruction at {names}"
 

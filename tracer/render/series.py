@@ -58,7 +58,7 @@ def json_series(series: Series) -> bytes:
 
 
 def _scale(values: list[int], signed: bool) -> tuple[int, int]:
-    """Both ends; one value alone has room on both sides, where its type has numbers beyond it."""
+    """The ends of the scale; one value alone has room on both sides, where its type has numbers beyond it."""
     low, high = min(values, default=0), max(values, default=0)
     if low < high:
         return low, high

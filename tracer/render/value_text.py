@@ -43,7 +43,7 @@ class Symbolizer(Protocol):
         """The name of the symbol that holds the address, without an offset (`usym`)."""
 
     def frame(self, pid: int, address: int, returned: bool = False) -> str:
-        """The same with the offset, `name+12` in decimal (one line of `ustack`). With `returned` the address is one
+        """The symbol with the offset, `name+12` in decimal (one line of `ustack`). With `returned` the address is one
         that a call returns to.
         """
 

@@ -1,4 +1,4 @@
-"""One executable or library with everything that is known of it, read when first asked for."""
+"""`Binary` reads an executable or library: each part when it is first asked for."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 class Binary:
-    """One file. `path` is the absolute path by which it is opened, `named` its name in the user's text, `shown` that
-    name made printable.
+    """An executable or library. `path` is the absolute path by which it is opened, `named` its name in the user's text,
+    `shown` that name made printable.
     """
 
     reproducible = True
@@ -127,7 +127,7 @@ class Binary:
 
     @property
     def no_usdt(self) -> str:
-        """Why it has no USDT sites, where that is so."""
+        """Says why the file has no USDT sites, where it has none."""
         if self.elf.has_section_headers:
             return "the file has no USDT probes"
         return "the file has no section headers, without which USDT probes cannot be found"

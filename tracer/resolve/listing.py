@@ -35,7 +35,7 @@ _LISTED = tuple(kind.name for kind in KINDS.values() if "arguments" in kind.read
 """The kinds that are listed by default: functions once, by their entries."""
 
 _WITH_PROVIDER = tuple(kind.name for kind in KINDS.values() if kind.has_notes)
-"""What `*:PATH:PROVIDER:NAME` can be."""
+"""The kinds that `*:PATH:PROVIDER:NAME` can be."""
 
 # A number would be an address, and `+8` at the end an offset.
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*")
@@ -43,7 +43,9 @@ _AT_LINE = re.compile(r"([^:,]+):[^:,]*[./][^:,]*:\d+(?:[:-]\d+)?")  # as debugg
 
 
 class ListedSite(NamedTuple):
-    """One place: its address, its file offset (None where the file holds nothing there), the semaphore's address."""
+    """A place of a probe: its address, its file offset (None where the file holds nothing there), the semaphore's
+    address.
+    """
 
     address: int
     offset: int | None
@@ -63,7 +65,7 @@ class ListedSite(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """One probe. `probe` is an attach point that can be used as it stands; `provider` is None for functions."""
+    """A probe of a list. `probe` is an attach point that can be used as it stands; `provider` is None for functions."""
 
     probe: str
     kind: str
@@ -72,7 +74,7 @@ class Listed(NamedTuple):
     name: str
     sites: tuple[ListedSite, ...]
     fields: tuple[str, ...] = ()
-    """Those of an event, as C declares them."""
+    """The fields of an event, as C declares them."""
 
     def as_json(self) -> dict[str, Any]:
         """The object of `tracer list --json`, numbers in hexadecimal as text."""
@@ -369,7 +371,7 @@ def _matching(wanted: _Pattern, binary: Binary, target: Target, left_out: list[s
 def _in_order_of_name(
     functions: tuple[Function, ...], kind: str, binary: Binary, written: Mapping[str, str]
 ) -> Iterator[Listed]:
-    """Most functions have a name of their own and lie in one segment."""
+    """Yields the functions in order of name. Most have a name of their own and lie in one segment."""
     offset_of = binary.elf.offset_of
     segment = next((load for load in binary.elf.loads if load.flags & PF_X), None)
     start, end = (segment.address, segment.address + segment.file_size) if segment is not None else (0, 0)

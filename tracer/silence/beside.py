@@ -1,4 +1,4 @@
-"""What is done beside the trace, and is not its answer: where a descriptor or memory is wanting it is given up."""
+"""Observations beside the trace, which are not its answer: without descriptors or memory they are given up."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 
+from tracer.errors import and_more
 from tracer.host.file_users import listed, uses_of
 from tracer.host.maps import Picture
 from tracer.host.stat import facts_of, pids
@@ -47,42 +48,40 @@ class Breakpoints:
         before, either, unless `at_once`, since after an exec the kernel, or tracer, may be about to set them. Returns
         the sites and the processes where that was done, in words.
         """
-        found = {site.spot: site for site in [*sites][:_FEW]}
-        wanted = [*found.values()]
-        every = [each for each in self.note(wanted) if each not in self._tried]
-        lacking = [each for each in every if at_once or each in self.suspects]
+        by_spot = {site.spot: site for site in [*sites][:_FEW]}
+        wanted = [*by_spot.values()]
+        every = [place for place in self.note(wanted) if place not in self._tried]
+        lacking = [place for place in every if at_once or place in self.suspects]
         self.suspects = {*every} - {*lacking}
-        for each in self.suspects:
-            self._forget(each)
+        for place in self.suspects:
+            self._forget(place)
         self._tried.update(lacking)
         if not lacking:
             return []
         if not set_again(lacking):
-            for each in {*lacking} - {*self.note(wanted)}:
-                self._forget(each)  # it has ended or exec'ed
+            for place in {*lacking} - {*self.note(wanted)}:
+                self._forget(place)  # it has ended or exec'ed
             return []
         done: dict[tuple[int, ...], list[str]] = {}
         still = self.note(wanted)
         self._tried -= {*lacking} - {*still}  # what was set may get lost again, and the others will not be had
-        for place in dict.fromkeys((*each[2:5], each.returns) for each in lacking):
-            pids = tuple(each.pid for each in lacking if (*each[2:5], each.returns) == place and each not in still)
+        for spot in dict.fromkeys(map(_spot_of, lacking)):
+            pids = tuple(place.pid for place in lacking if _spot_of(place) == spot and place not in still)
             if pids:
-                done.setdefault(pids, []).append(found[place].probe)
+                done.setdefault(pids, []).append(by_spot[spot].probe)
                 # One that has ended meanwhile is not seen again: it had its breakpoint to its end.
-                self.noted[place].update(dict.fromkeys(pids, "set"))
-        return [(_some(names), self._listed(pids)) for pids, names in done.items()]
+                self.noted[spot].update(dict.fromkeys(pids, "set"))
+        return [(and_more(names[:_NAMED], len(names)), self._listed(pids)) for pids, names in done.items()]
 
     def _forget(self, place: ProcessPlace) -> None:
-        for spot, own in self.noted.items():
-            if spot == (*place[2:5], place.returns):
-                own.pop(place.pid, None)
+        self.noted.get(_spot_of(place), {}).pop(place.pid, None)
 
     def reason(self, sites: Iterable[FileSite]) -> str | None:
         """Why hits at some sites cannot be seen, by what was noted; None where they can."""
         for state in ("moved", "patched", "lacking"):
             for site in sites:
-                own = self.noted.get(site.spot, {})
-                if pids := sorted(pid for pid, each in own.items() if each == state):
+                noted = self.noted.get(site.spot, {})
+                if pids := sorted(pid for pid, state_there in noted.items() if state_there == state):
                     return _words(state, self._listed(pids), len(pids) > 1, site)
         return None
 
@@ -94,10 +93,10 @@ class Breakpoints:
     def note(self, sites: Sequence[FileSite]) -> list[ProcessPlace]:
         """Notes what is so at some sites in the processes that run their files; returns where a breakpoint is gone."""
         sites = sites[:_FEW]
-        known = self._target.pictures_now()
-        pictures = {each.pid: each for each in known}
-        uses = uses_of(paths_of(sites), known)
-        users = {pid for site in sites for pid in uses[site.path].own[:_FEW]}
+        now = self._target.pictures_now()
+        pictures = {picture.pid: picture for picture in now}
+        uses = uses_of(paths_of(sites), now)
+        users = {pid for site in sites for pid in uses[site.path].pids[:_FEW]}
         lacking = []
         for pid in sorted(users):
             for site, state in zip(sites, states(pictures.get(pid) or Picture(pid), sites), strict=True):
@@ -110,11 +109,6 @@ class Breakpoints:
                     where = pid, site.path, *site.place
                     lacking.append(ProcessPlace(*where, site.semaphore or 0, site.is_return_probe))
         return lacking
-
-
-def _some(names: Sequence[str]) -> str:
-    rest = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _words(state: str, who: str, several: bool, site: FileSite) -> str:
@@ -139,14 +133,18 @@ def _words(state: str, who: str, several: bool, site: FileSite) -> str:
     )
 
 
+def _spot_of(place: ProcessPlace) -> Spot:
+    return (*place[2:5], place.returns)
+
+
 def copied_lately(paths: Iterable[str]) -> set[str]:
     """The files of an overlay that may be copies, and that a process which is older than the copy may not run."""
-    found = {path for path in paths if _is_overlay(path)}
-    first = facts_of(min(pids(), default=0)) if found else None
+    overlaid = {path for path in paths if _is_overlay(path)}
+    first = facts_of(min(pids(), default=0)) if overlaid else None
     if first is None:
-        return found
+        return overlaid
     age = time.clock_gettime(time.CLOCK_BOOTTIME) - first.process.started / os.sysconf("SC_CLK_TCK")
-    return {path for path in found if _changed(path) >= time.time() - age}
+    return {path for path in overlaid if _changed(path) >= time.time() - age}
 
 
 def _changed(path: str) -> float:

@@ -18,10 +18,11 @@ def refuse_copied_code(plan: Plan, argv: Sequence[str] | None, of_one: bool) -> 
     Raises `ProgramError` under the attach points in question.
     """
     files = set(map(os.path.realpath, paths_of(plan.places)))
-    found = {each.path: each for each in _copying(files, argv, of_one)}
+    copying_files = {file.path: file for file in _copying(files, argv, of_one)}
     errors = []
     for point in points(plan):
-        copying = next((found[path] for site in point.places if (path := os.path.realpath(site.path)) in found), None)
+        paths = (os.path.realpath(site.path) for site in point.places)
+        copying = next((copying_files[path] for path in paths if path in copying_files), None)
         if copying is not None:
             name = os.path.basename(copying.path)
             errors.append(

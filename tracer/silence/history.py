@@ -1,4 +1,6 @@
-"""What traced processes had mapped, told after their end, from the kernel's records (`kernel.mapping_records`)."""
+"""The files that traced processes had mapped, told after their end from the kernel's records
+(`kernel.mapping_records`).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _MOST = 4096
 
 
 class History:
-    """Some processes, each since its last exec. It is `complete` where no record was lost."""
+    """The mappings of some processes, each since its last exec. It is `complete` where no record was lost."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self.complete = True
@@ -56,42 +58,42 @@ class History:
     @property
     def made_code(self) -> bool:
         """Whether memory of its own became executable in one of them."""
-        return any(each.made_code for each in self._images.values())
+        return any(image.made_code for image in self._images.values())
 
     @property
     def program(self) -> str:
         """The path of the program, of several processes that of the first; "" where that is not known."""
-        return next((each.files[0].path for each in self._images.values() if each.files), "")
+        return next((image.files[0].path for image in self._images.values() if image.files), "")
 
     @property
     def paths(self) -> list[str]:
         """The files whose code was mapped, the program first."""
-        return [*dict.fromkeys(each.path for image in self._images.values() for each in image.files)]
+        return [*dict.fromkeys(file.path for image in self._images.values() for file in image.files)]
 
     def loaded(self, paths: Iterable[str]) -> bool:
         """Whether one of these files was mapped, or may have been: they are told by their inodes."""
-        return not self.complete or not all(each.inodes for each in self._images.values()) or self.saw(paths)
+        return not self.complete or not all(image.inodes for image in self._images.values()) or self.saw(paths)
 
     def saw(self, paths: Iterable[str]) -> bool:
         """Whether one of these files is known to have been mapped, as a program after an exec perhaps."""
         wanted = {*map(_inode, paths)}
-        return any(not each.inodes.isdisjoint(wanted) for each in self._images.values())
+        return any(not image.inodes.isdisjoint(wanted) for image in self._images.values())
 
     @property
     def changed(self) -> bool:
         """Whether anything was mapped over a program, or its code made something else."""
-        return any(each.over for each in self._images.values())
+        return any(image.over for image in self._images.values())
 
     def moved(self, sites: Iterable[FileSite]) -> bool:
         """Whether one of these sites was in a program, and other memory came to stand there."""
-        return any(each.file is None for each in self._at(sites))
+        return any(mapping.file is None for mapping in self._over_sites(sites))
 
     def rewrote(self, sites: Iterable[FileSite]) -> bool:
         """Whether one of these sites was in code of a program that it made writable."""
-        return any(each.file is not None and "w" in each.permissions for each in self._at(sites))
+        return any(mapping.file is not None and "w" in mapping.permissions for mapping in self._over_sites(sites))
 
-    def _at(self, sites: Iterable[FileSite]) -> list[Mapping]:
-        return [found for site in sites for each in self._images.values() for found in each.over_site(site)]
+    def _over_sites(self, sites: Iterable[FileSite]) -> list[Mapping]:
+        return [mapping for site in sites for image in self._images.values() for mapping in image.over_site(site)]
 
 
 class _Image:
@@ -105,9 +107,9 @@ class _Image:
 
     def begin(self) -> None:
         """Takes what is mapped now. Raises `TracerError`."""
-        for each in mappings(self._pid):
-            if each.executable:
-                self.add(each)
+        for mapping in mappings(self._pid):
+            if mapping.executable:
+                self.add(mapping)
 
     def execed(self) -> None:
         """Another program begins."""
@@ -118,16 +120,16 @@ class _Image:
     @property
     def inodes(self) -> set[int]:
         """The inodes of the files."""
-        return {each.file[1] for each in self.files if each.file is not None}
+        return {file.file[1] for file in self.files if file.file is not None}
 
     def over_site(self, site: FileSite) -> Iterator[Mapping]:
         """The mappings that came to lie over a site of the program."""
-        for own in self.files:
-            if own.path != self.files[0].path or own.file is None or own.file[1] != site.identity.inode:
+        for file in self.files:
+            if file.path != self.files[0].path or file.file is None or file.file[1] != site.identity.inode:
                 continue
-            if own.offset <= site.offset < own.offset + own.end - own.start:
-                address = own.start + site.offset - own.offset
-                yield from (each for each in self.over if each.start <= address < each.end)
+            if file.offset <= site.offset < file.offset + file.end - file.start:
+                address = file.start + site.offset - file.offset
+                yield from (mapping for mapping in self.over if mapping.start <= address < mapping.end)
 
     def add(self, mapping: Mapping) -> None:
         """Something was mapped that can be executed."""
@@ -136,8 +138,8 @@ class _Image:
         self.made_code = self.made_code or mapping.file is None
         # A library may leave, and others may use its addresses; the program stays.
         first = self.files[0] if self.files else None
-        own = [each for each in self.files if first is not None and each.file == first.file]
-        if any(mapping.start < each.end and each.start < mapping.end for each in own):
+        code = [file for file in self.files if first is not None and file.file == first.file]
+        if any(mapping.start < file.end and file.start < mapping.end for file in code):
             if len(self.over) < _MOST:
                 self.over.append(mapping)
         elif mapping.file is not None and len(self.files) < _MOST:

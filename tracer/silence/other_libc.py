@@ -21,9 +21,9 @@ def other_libc(name: str, loaded: Sequence[str], site: FileSite) -> str | None:
     if not loaded or not _LIBC.fullmatch(os.path.basename(site.path)):
         return None
     never = f"{name} never loaded {site.path}"
-    own = next((path for path in loaded[1:] if _LIBC.fullmatch(os.path.basename(path))), None)
-    if own is not None:
-        return f"{never}: its C library is {own}, and {_named(site, own)} probes that"
+    loaded_libc = next((path for path in loaded[1:] if _LIBC.fullmatch(os.path.basename(path))), None)
+    if loaded_libc is not None:
+        return f"{never}: its C library is {loaded_libc}, and {_named(site, loaded_libc)} probes that"
     if _has_loader(loaded[0]):
         return never
     return f"{never}: it is linked statically, and {_named(site, loaded[0])} probes its own copy"
@@ -39,6 +39,6 @@ def _has_loader(path: str) -> bool:
 
     try:
         with Elf(path) as elf:
-            return any(each.type == PT_INTERP for each in elf.segments)
+            return any(segment.type == PT_INTERP for segment in elf.segments)
     except TracerError:
         return True  # nothing is known of it

@@ -9,7 +9,7 @@ from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tracer.errors import TracerError
+from tracer.errors import TracerError, and_more
 from tracer.host.file_users import Other, Uses, listed, uses_of
 from tracer.kinds.registry import kind_of
 from tracer.kinds.site import Spot, paths_of
@@ -42,15 +42,15 @@ def semaphore_values(every: Iterable[FileSite], target: Target) -> dict[Spot, li
 
     sites = [site for site in every if site.semaphore_address is not None][:_FEW]
     uses = uses_of(paths_of(sites), target.pictures_now())
-    found: dict[Spot, list[tuple[int, list[int]]]] = {}
+    values: dict[Spot, list[tuple[int, list[int]]]] = {}
     for site in sites:
         file, address = site.identity, site.semaphore_address
         offset = site.guard
         if offset is None or address is None:
             continue
         semaphore = Semaphore(file.device, file.inode, offset, address, site.offset, site.address)
-        found[site.spot] = [(pid, values_of(pid, semaphore)) for pid in uses[site.path].own[:_FEW]]
-    return found
+        values[site.spot] = [(pid, values_of(pid, semaphore)) for pid in uses[site.path].pids[:_FEW]]
+    return values
 
 
 class Reasons:
@@ -76,7 +76,7 @@ class Reasons:
         point = self._points[number]
         if self._refused and all(site.spot in self._refused for site in point.places):
             return "the kernel cannot probe the instruction there"
-        return self.of_processes(number) or self._of_code(point) or self._not_called(point, _paths(point))
+        return self.of_processes(number) or self._of_code(point) or self._not_called(point)
 
     def of_processes(self, number: int) -> str | None:
         """The reason that processes tell, as long as they are as they are: nobody runs the file, or all pass the probe
@@ -104,7 +104,7 @@ class Reasons:
         and the others by the reason. Without `all` one that somebody may have got round is none of these.
         """
         unknown: list[FileSite] = []
-        known: dict[str, list[FileSite]] = {}
+        by_reason: dict[str, list[FileSite]] = {}
         silent = {site.spot for site in unhit}
         point = self._points[number]
         hit = paths_of(site for site in point.places if site.spot not in silent)
@@ -115,8 +115,8 @@ class Reasons:
                 reason = reason or self._of_semaphores([site])
                 if reason is None and not kind_of(site).has_notes and time.monotonic() < until:
                     reason = _code_at(site, binaries, point.places, all)
-                (unknown if reason is None else known.setdefault(reason, [])).append(site)
-        return unknown, known
+                (unknown if reason is None else by_reason.setdefault(reason, [])).append(site)
+        return unknown, by_reason
 
     def _of_semaphores(self, sites: Sequence[FileSite]) -> str | None:
         by_process: dict[int, list[int]] = {}
@@ -175,7 +175,7 @@ class Reasons:
                 return f"{name} itself does not use {others}; --follow traces what it starts, too"
             if absent and self._ended:
                 return f"{self._name} never loaded {', '.join(paths)}"
-        if self._ended or any(self._uses[path].own for path in paths):
+        if self._ended or any(self._uses[path].pids for path in paths):
             return None
         for path in paths:
             if not os.path.exists(path):
@@ -187,7 +187,8 @@ class Reasons:
             return f"no process that runs now has loaded {shown}"
         return f"{listed(target.fixed)} {'has' if len(target.fixed) == 1 else 'have'} not loaded {shown}"
 
-    def _not_called(self, point: Point, paths: Sequence[str]) -> str:
+    def _not_called(self, point: Point) -> str:
+        paths = sorted(paths_of(point.places))
         did_not = "did not call it" if all(_is_entry(site) for site in point.places) else "did not run the code there"
         if len(point.places) > 1:
             did_not = "did not run the code there"
@@ -197,7 +198,7 @@ class Reasons:
                 its = "one made its" if self._are_several else "it made its"
                 return f"{self._name} {did_not}, or wrote other code over it ({its} code writable), and {ended}"
             return f"{self._name} {did_not}, and {ended}"
-        users = sorted({pid for path in paths for pid in self._uses[path].own})
+        users = sorted({pid for path in paths for pid in self._uses[path].pids})
         names = ", ".join(paths) if len(paths) == 1 else f"{len(paths)} files"
         verb = "has" if len(users) == 1 else "have"
         return f"{listed(users)} {verb} loaded {names}, but {did_not}" if users else did_not
@@ -220,14 +221,10 @@ class Reasons:
         return "; ".join(said) or None
 
 
-def _paths(point: Point) -> list[str]:
-    return sorted(paths_of(point.places))
-
-
 def _another(path: str, others: Sequence[Other]) -> str:
     first = others[0]
     verb = "runs" if len(others) == 1 else "run"
-    who = f"{listed([each.pid for each in others])} {verb}"
+    who = f"{listed([other.pid for other in others])} {verb}"
     if first.root:
         return f"{who} another file of that name, in a container or behind chroot, not {path}: -p PID probes that one"
     since = "which has been replaced since" if first.deleted else "which lies elsewhere by now"
@@ -267,21 +264,22 @@ def _kind_of_code(
             " library pass through it"
         )
     name = site.probe.rpartition(":")[2].partition("+")[0]
-    for each in binary.symbols.named(name) if _in_function(site) and name else ():
-        if each.ifunc and choices:
-            held = binary.symbols.at(site.address)
+    for function in binary.symbols.named(name) if _in_function(site) and name else ():
+        if function.ifunc and choices:
+            held = binary.symbols.function_at(site.address)
             chosen = f"{held.name}, " if held is not None and held.address == site.address else ""
             return (
                 f"{name} is an indirect function (ifunc), and {chosen}what its resolver chooses here, is probed: no"
                 " process came by there, though one that chose another may have called it"
             )
-    for each in binary.symbols.functions:
-        if each.ifunc and each.address == site.address:
-            return f"it is the resolver of {each.name}, an indirect function (ifunc): that runs when the file is loaded"
-    if not _is_entry(site) or any(each.copy for each in every):
+    for symbol in binary.symbols.functions:
+        if symbol.ifunc and symbol.address == site.address:
+            what = f"it is the resolver of {symbol.name}, an indirect function (ifunc)"
+            return f"{what}: that runs when the file is loaded"
+    if not _is_entry(site) or any(other.copy for other in every):
         return None
     if copies := _copies(binary.symbols, site.address):
-        shown = ", ".join(copies[:_COPIES]) + (f" and {len(copies) - _COPIES} more" if len(copies) > _COPIES else "")
+        shown = and_more(copies[:_COPIES], len(copies))
         return f"the compiler made {shown} of {name}, which is called instead: name that"
     inlined = inlined_of(site.path, site.address) if _has_debug_information_here(binary.elf) else None
     if inlined is None:
@@ -292,7 +290,7 @@ def _kind_of_code(
 
 def _copies(symbols: Symbols, address: int) -> list[str]:
     """The copies of the function that begins there, under any of its names."""
-    names = {each.name for each in symbols.functions if each.address == address}
+    names = {function.name for function in symbols.functions if function.address == address}
     return [copy.name for name in sorted(names) for copy in symbols.copies(name) if copy.address != address]
 
 
@@ -310,8 +308,8 @@ def _not_its_own(program: str, paths: Collection[str]) -> str:
     from tracer.resolve.files.loaded import loaded_files
 
     try:
-        own = loaded_files(program)
-        others = [path for path in paths if not any(os.path.samefile(path, each) for each in own)]
+        files = loaded_files(program)
+        others = [path for path in paths if not any(os.path.samefile(path, file) for file in files)]
     except (OSError, TracerError):
         return ""
     return ", ".join(others) if len(others) == len(paths) else ""

@@ -25,15 +25,12 @@ def refuse_rewritten(plan: Plan, processes: Sequence[Picture]) -> None:
     errors = []
     for point, process in product(points(plan), processes):
         looked_at = zip(point.places, states(process, point.places), strict=True)
-        found = [site for site, state in looked_at if state == "patched"]
-        if found:
-            errors.append(
-                Diagnostic(
-                    f"{named(process.pid)} has written other code over {found[0].probe}, as XRay and live patching do:"
-                    " a probe would execute the instruction of the file there",
-                    point.span,
-                    "probe a function that it calls",
-                )
+        patched = [site for site, state in looked_at if state == "patched"]
+        if patched:
+            message = (
+                f"{named(process.pid)} has written other code over {patched[0].probe}, as XRay and live patching do: a"
+                " probe would execute the instruction of the file there"
             )
+            errors.append(Diagnostic(message, point.span, "probe a function that it calls"))
     if errors:
         raise ProgramError(plan.program.source, errors)

@@ -139,7 +139,7 @@ class Silence:
             return
         self._early_hits, self._early = hits, now + (now - self._begun)
         if sum(hits) - sum(before) <= _FEW_HITS:
-            self._set_again([each for each, count in enumerate(hits) if not before or count == before[each]])
+            self._set_again([number for number, count in enumerate(hits) if not before or count == before[number]])
 
     def before_detach(self) -> None:
         """Called when the trace is over and its probes are still there."""
@@ -180,7 +180,7 @@ class Silence:
         for number in () if self._quiet and answered else silent:
             silent_to(self._points[number].text, reasons[number])
         if self._quiet and answered:
-            missed = {each: reason for each, reason in fresh.items() if self._at_end.unseen(self._sites(each))}
+            missed = {number: reason for number, reason in fresh.items() if self._at_end.unseen(self._sites(number))}
             return [*(notice for notice, _ in self._notices(missed)), *unseen]
         said: list[Notice] = [*(notice for notice, _ in self._notices(fresh)), *unseen, *rejected]
         if events and not self._quiet:
@@ -195,8 +195,8 @@ class Silence:
             return ""
         from tracer.silence.breakpoints import COPIED
 
-        known = self._history is not None and self._history.moved(self._plan.places)
-        return f": it {COPIED}" if known else f": it may have {COPIED}"
+        has_moved = self._history is not None and self._history.moved(self._plan.places)
+        return f": it {COPIED}" if has_moved else f": it may have {COPIED}"
 
     def close(self) -> None:
         """Ends what is recorded."""
@@ -233,13 +233,13 @@ class Silence:
         others = [number for number, point in enumerate(every) if hits[number] or (point.text, point.span) not in hit]
         with_sites = [number for number in others if every[number].places]
         gone = self._session.gone
-        return [each for each in with_sites if each not in gone and (not hits[each] or self._by_others(each))]
+        return [number for number in with_sites if number not in gone and (not hits[number] or self._by_others(number))]
 
     def _unhit_events(self) -> list[str]:
         """The attach points of events of the kernel without a hit: nothing is to be explained, none happened."""
-        events = [(number, each) for number, each in enumerate(self._points) if each.sites and not each.places]
+        events = [(number, point) for number, point in enumerate(self._points) if point.sites and not point.places]
         gone = self._session.gone
-        return [each.text for number, each in events if not (self._hits[number] or number in gone)]
+        return [point.text for number, point in events if not (self._hits[number] or number in gone)]
 
     def _follows_returns(self, number: int) -> bool:
         """Whether the kernel follows its returns: it may have been called where some were not seen."""
@@ -247,11 +247,11 @@ class Silence:
 
     def _by_others(self, number: int) -> bool:
         """Whether all hits are in functions that tail calls may lead to, and nothing came there from the probed one."""
-        own = [site for site in self._sites(number) if site.tail & 0xFF != TailPlace.END]
-        if len(own) == len(self._sites(number)):
+        inside = [site for site in self._sites(number) if site.tail & 0xFF != TailPlace.END]
+        if len(inside) == len(self._sites(number)):
             return False
         unhit = {site.spot for site in self._session.unhit_sites().get(number, ())}
-        return all(site.spot in unhit for site in own)
+        return all(site.spot in unhit for site in inside)
 
     def _sites(self, number: int) -> Sequence[FileSite]:
         return self._points[number].places
@@ -262,9 +262,10 @@ class Silence:
         hits = self._session.point_hits() if self._awaited else None
         if hits is None:
             return
-        for each in [each for each in self._awaited if any(hits[number] for number in each[1])]:
-            self._awaited.remove(each)
-            self._tell(FirstHits(each[0], now - self._begun))
+        for awaited in [*self._awaited]:
+            if any(hits[number] for number in awaited[1]):
+                self._awaited.remove(awaited)
+                self._tell(FirstHits(awaited[0], now - self._begun))
 
     def _unseen(self, silent: Collection[int]) -> Iterator[Notice]:
         """Attach points that were hit, and could be hit no more in a process that goes on."""
@@ -285,7 +286,8 @@ class Silence:
             return []
         copied = copied_lately(paths_of(self._plan.places))
         every = enumerate(self._of_probes() if copied else ())
-        return [at for at, point in every if at not in silent and not copied.isdisjoint(paths_of(point.places))]
+        in_copies = [number for number, point in every if not copied.isdisjoint(paths_of(point.places))]
+        return [number for number in in_copies if number not in silent]
 
     def _to_look_at(self, numbers: Iterable[int]) -> list[FileSite]:
         """A few sites of each of these attach points, as far as there should be breakpoints."""
@@ -328,7 +330,7 @@ class Silence:
         taken = (typed.Delete, typed.Deleted, typed.Clear, typed.Zero)
         clauses = (*(probe.clause for probe in self._plan.probes), *self._plan.user)
         lacking = any(
-            isinstance(node, taken) and node.map == first.map for each in clauses for node in walk_clause(each)
+            isinstance(node, taken) and node.map == first.map for other in clauses for node in walk_clause(other)
         )
         return not lacking and not self._session.maps.snapshot(first.map).items
 
@@ -362,7 +364,9 @@ class Silence:
 
     @cached_property
     def _at_end(self) -> Reasons:
-        """One for all attach points: what processes tell is looked up once, and is the same for each."""
+        """The reasons at the end, one object for all attach points: what processes tell is looked up once, and is the
+        same for each.
+        """
         return self._explain()
 
     def _explain(self) -> Reasons:
@@ -380,7 +384,7 @@ class Silence:
     def _notices(
         self, reasons: dict[int, str], seconds: float | None = None
     ) -> Iterator[tuple[NotHit, Collection[int]]]:
-        """Each with the attach points that it is about, by their numbers."""
+        """The notices, each with the attach points that it is about, by their numbers."""
         by_reason: dict[str, list[int]] = {}
         for number, reason in reasons.items():
             by_reason.setdefault(reason, []).append(number)

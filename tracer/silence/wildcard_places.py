@@ -21,16 +21,16 @@ _LINES, _NAMED = 3, 3
 
 def unhit_lines(point: Point, unhit: Sequence[FileSite], reasons: Reasons, number: int, verbose: bool) -> list[str]:
     """The lines about one attach point, by its number."""
-    unknown, known = reasons.known_of(number, unhit, verbose)
+    unknown, by_reason = reasons.known_of(number, unhit, verbose)
     total = len(point.places)
     lines = [
         f"{point.text}: {_were(len(sites), total)} never hit ({_names(point, sites)}): {reason}"
-        for reason, sites in known.items()
+        for reason, sites in by_reason.items()
     ]
     if verbose and unknown:
         lines.append(f"{point.text}: {_were(len(unknown), total)} never hit ({_names(point, unknown)})")
     elif not verbose and len(lines) > _LINES + 1:
-        rest = sum(map(len, [*known.values()][_LINES:]))
+        rest = sum(map(len, [*by_reason.values()][_LINES:]))
         lines[_LINES:] = [f"{point.text}: the same holds for {rest} more of its places; -v names them"]
     return lines
 

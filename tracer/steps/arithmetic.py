@@ -33,10 +33,10 @@ def bounds(value: Value) -> tuple[int, int]:
         case Const(value=int(number)):
             return int(number), int(number)
         case Op(op=op, args=args, type=type):
-            known = op.bounds if op.bounds is None or isinstance(op.bounds, tuple) else op.bounds(
+            limited = op.bounds if op.bounds is None or isinstance(op.bounds, tuple) else op.bounds(
                 limits(type), *map(bounds, args)
             )
-            return known or limits(type)
+            return limited or limits(type)
     return limits(value.type)
 
 

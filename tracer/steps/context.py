@@ -1,4 +1,4 @@
-"""What lowering knows at its current place in a clause: which names hold which values.
+"""The state of lowering at its current place in a clause: which names hold which values.
 
 A fetch and a read of a map are shared by all that come after them on every path, and so is what a variable is known to
 hold. Knowledge from inside a branch or a loop is dropped after it.
@@ -49,7 +49,7 @@ class Context:
         """The address that a name was fetched from, if memory can be read there."""
         self.choices: dict[Value, tuple[Value, Value, Value]] = {}
         """For a name that is one of two values: the condition and the two."""
-        self._known: list[dict[object, Name]] = [{}]
+        self._scopes: list[dict[object, Name]] = [{}]
         self._slots: dict[int, Value] = {}
 
     # --- writing ---
@@ -85,16 +85,16 @@ class Context:
         """Blocks of which at most one runs: the steps and the value of each."""
         outer, before = self.block, self._slots
         unchanged = dict(before)
-        found: list[tuple[Block, Value | None]] = []
+        ran: list[tuple[Block, Value | None]] = []
         for body in bodies:
             self.block, self._slots = [], dict(before)
-            self._known.append({})
+            self._scopes.append({})
             value = body()
-            self._known.pop()
-            found.append((tuple(self.block), value))
+            self._scopes.pop()
+            ran.append((tuple(self.block), value))
             unchanged = {slot: held for slot, held in unchanged.items() if self._slots.get(slot) == held}
         self.block, self._slots = outer, unchanged
-        return found
+        return ran
 
     def cut(self) -> Block:
         """The steps of the current block so far; more will follow."""
@@ -117,7 +117,7 @@ class Context:
 
     def enter_loop(self, *nodes: typed.Expr | typed.Stmt) -> None:
         """Forgets what the rounds of a loop may change."""
-        for scope in self._known:
+        for scope in self._scopes:
             for key in [key for key in scope if isinstance(key, _MapKey)]:
                 del scope[key]
         for root in nodes:
@@ -129,12 +129,12 @@ class Context:
 
     def slot(self, slot: int) -> Value:
         """The value of a variable."""
-        known = self._slots.get(slot)
-        if known is None:
+        held = self._slots.get(slot)
+        if held is None:
             name = self.name(self.clause.slots[slot])
             self.add(GetSlot(name, slot))
-            known = self._slots[slot] = name
-        return known
+            held = self._slots[slot] = name
+        return held
 
     def set_slot(self, slot: int, value: Value) -> None:
         """Records what a variable holds from here on."""
@@ -142,15 +142,15 @@ class Context:
 
     def map_value(self, map: str, key: tuple[Value, ...], type: Type, span: Span) -> Value:
         """The value of a map at a key: looked up once, until the clause changes the map."""
-        known = self.find(_MapKey(map, key))
-        if known is None:
-            known = self.remember(_MapKey(map, key), self.name(type))
-            self.add(MapGet(known, map, key, span))
-        return known
+        name = self.find(_MapKey(map, key))
+        if name is None:
+            name = self.remember(_MapKey(map, key), self.name(type))
+            self.add(MapGet(name, map, key, span))
+        return name
 
     def forget_map(self, map: str) -> None:
         """The clause changes a map."""
-        for scope in self._known:
+        for scope in self._scopes:
             for key in [key for key in scope if isinstance(key, _MapKey) and key.map == map]:
                 del scope[key]
 
@@ -158,22 +158,22 @@ class Context:
 
     def fetch(self, source: Source, type: Type, span: Span) -> Name:
         """A value of the hit that is no memory at an address."""
-        known = self.find(source)
-        if known is None:
-            known = self.name(type)
-            step = Fetch(known, source, span=span)
+        name = self.find(source)
+        if name is None:
+            name = self.name(type)
+            step = Fetch(name, source, span=span)
             if self._is_always_there(source):
                 # It costs nothing, so it is read first of all: then no branch needs a step for it.
                 self.first.append(step)
-                self._known[0][source] = known
+                self._scopes[0][source] = name
             else:
-                self.remember(source, known)
+                self.remember(source, name)
                 self.add(step)
             fixed = source.name in _FIXED if isinstance(source, BuiltIn) else not isinstance(source, UserStack)
             if fixed:
-                self.fixed.add(known)
-            self.sources[known] = source
-        return known
+                self.fixed.add(name)
+            self.sources[name] = source
+        return name
 
     def built_in(self, name: str, span: Span, type: Type = UINT64) -> Name:
         """A built-in value."""
@@ -209,9 +209,9 @@ class Context:
 
     def find(self, key: object) -> Name | None:
         """The name that holds the value of `key`, if that is known."""
-        return next((scope[key] for scope in reversed(self._known) if key in scope), None)
+        return next((scope[key] for scope in reversed(self._scopes) if key in scope), None)
 
     def remember(self, key: object, name: Name) -> Name:
         """Records it for the rest of this block."""
-        self._known[-1][key] = name
+        self._scopes[-1][key] = name
         return name

@@ -128,13 +128,13 @@ class Lowering(Context):
         self.add(MapHas(there, map, parts, span))
         type = self.clause.slots[slot]
 
-        def found() -> None:
+        def take() -> None:
             held = self.map_value(map, parts, self.program.maps[map].value, span)
             held = arithmetic.wrap(held, type) if isinstance(type, IntType) else held
             self.add(SetSlot(slot, held))
             self.set_slot(slot, held)
 
-        ((steps, _),) = self.branches(found)
+        ((steps, _),) = self.branches(take)
         self.add(If(there, steps, ()))
         return there
 
@@ -244,21 +244,21 @@ _Either = tuple[typed.Expr, typed.Expr, typed.Expr]
 
 def _at_either(expr: typed.Load | typed.Str) -> _Either | None:
     """A read at one of two addresses, as one of two reads: then each may be a part of the hit."""
-    found = _either(expr.address)
-    return found and (found[0], replace(expr, address=found[1]), replace(expr, address=found[2]))
+    either = _either(expr.address)
+    return either and (either[0], replace(expr, address=either[1]), replace(expr, address=either[2]))
 
 
 def _either(address: typed.Expr) -> _Either | None:
-    """One of two addresses, also with a constant added and cast."""
+    """Takes an address apart that is one of two, also with a constant added and cast."""
     match address:
         case typed.Ternary(condition=condition, then=then, otherwise=otherwise):
             return condition, then, otherwise
         case typed.Cast(operand=operand):
-            found = _either(operand)
-            return found and (found[0], replace(address, operand=found[1]), replace(address, operand=found[2]))
+            either = _either(operand)
+            return either and (either[0], replace(address, operand=either[1]), replace(address, operand=either[2]))
         case typed.Binary(op="+" | "-", left=left, right=typed.IntLit() | typed.Cast(operand=typed.IntLit())):
-            found = _either(left)
-            return found and (found[0], replace(address, left=found[1]), replace(address, left=found[2]))
+            either = _either(left)
+            return either and (either[0], replace(address, left=either[1]), replace(address, left=either[2]))
     return None
 
 
@@ -301,13 +301,13 @@ def _laid_out(ctx: Lowering, inner: Value, room: int) -> list[Value]:
             pieces: list[Value] = []
             inner = inner if isinstance(inner, Op) and inner.op is operations.TUPLE else ctx.once(inner)
             end = 0
-            for index, (at, item) in enumerate(placed(type)):
-                pieces += _zeros(min(at, room) - end)
-                if at >= room:
+            for index, (start, item) in enumerate(placed(type)):
+                pieces += _zeros(min(start, room) - end)
+                if start >= room:
                     return pieces
                 one = inner.args[index] if isinstance(inner, Op) else _item(inner, index, item)
-                pieces += _laid_out(ctx, one, room - at)
-                end = at + size_of(item)
+                pieces += _laid_out(ctx, one, room - start)
+                end = start + size_of(item)
             return pieces + _zeros(min(size_of(type), room) - end)
         case IntType(bits=bits):
             return [arithmetic.wrap(inner, IntType(bits, False))]
@@ -318,9 +318,9 @@ def _laid_out(ctx: Lowering, inner: Value, room: int) -> list[Value]:
             if not is_block(type):
                 inner = Op(ArrayType(UINT8, size), operations.PART, (inner, Const(UINT64, 0)))
             inner, words = ctx.once(inner), -(-min(size, room) // 8)
-            starts = [(at, UINT64) if at + 8 <= size else (at, UINT8) for at in range(0, 8 * words, 8)]
-            starts += [(at, UINT8) for at in range(8 * (size // 8) + 1, size) if words > size // 8]
-            return [Op(type, operations.PART, (inner, Const(UINT64, at))) for at, type in starts]
+            starts = [(start, UINT64) if start + 8 <= size else (start, UINT8) for start in range(0, 8 * words, 8)]
+            starts += [(start, UINT8) for start in range(8 * (size // 8) + 1, size) if words > size // 8]
+            return [Op(type, operations.PART, (inner, Const(UINT64, start))) for start, type in starts]
 
 
 def _zeros(count: int) -> list[Value]:
@@ -337,7 +337,7 @@ def _cast(inner: Value, type: Type) -> Value:
         places = [inner.type.names.index(name) for name in type.names]
         if isinstance(inner, Op) and inner.op is operations.TUPLE:
             return Op(type, operations.TUPLE, tuple([inner.args[place] for place in places]))
-        items = tuple([_item(inner, at, item) for item, at in zip(type.items, places, strict=True)])
+        items = tuple([_item(inner, index, item) for item, index in zip(type.items, places, strict=True)])
         return Op(type, operations.TUPLE, items)
     if isinstance(type, BufferType) and inner.type != type:
         return Op(type, operations.PAD, (inner,))

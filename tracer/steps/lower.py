@@ -110,7 +110,7 @@ def _block(ctx: Lowering, body: Sequence[typed.Stmt]) -> None:
 
 def _can_end(stmt: typed.Stmt) -> bool:
     """Whether an index in a statement may be that of no element."""
-    return any(isinstance(each, typed.Within) for each in walk(stmt))
+    return any(isinstance(node, typed.Within) for node in walk(stmt))
 
 
 def _leaves(ctx: Lowering, body: Sequence[typed.Stmt], index: int, moments: dict[int, Name]) -> Value | None:
@@ -249,5 +249,5 @@ def _each_round(
         ctx.set_slot(slot, name)
         _block(ctx, body)
 
-    ((found, _),) = ctx.branches(steps)
-    return make(name, found)
+    ((block, _),) = ctx.branches(steps)
+    return make(name, block)

@@ -131,7 +131,7 @@ def _place(ctx: Context, address: Value) -> tuple[Source | None, int, Value]:
 
 
 def _reading(base: Source | None, address: Value) -> Feature:
-    """What a read at an address asks for."""
+    """The feature that a read at an address needs of a backend."""
     if base is not None:
         return features.LOAD
     pointer, _ = arithmetic.address(address)
@@ -145,12 +145,12 @@ def _fetched(
     if length is not None:
         length = ctx.once(length)
     identity = (source, address, length)
-    known = ctx.find(identity)
-    if known is None:
-        known = ctx.remember(identity, ctx.name(type))
-        ctx.add(Fetch(known, source, address, length, span=span))
+    name = ctx.find(identity)
+    if name is None:
+        name = ctx.remember(identity, ctx.name(type))
+        ctx.add(Fetch(name, source, address, length, span=span))
         if ctx.is_fixed(address) and (length is None or ctx.is_fixed(length)):
-            ctx.fixed.add(known)
+            ctx.fixed.add(name)
         if isinstance(source, Memory) and source.base is not None and source.type.bits == 64:
-            ctx.sources[known] = source
-    return known
+            ctx.sources[name] = source
+    return name

@@ -126,7 +126,7 @@ class MapAdd:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One more value for an aggregation (none for count)."""
+    """Adds a value to an aggregation (none for count)."""
 
     map: str
     key: tuple[Value, ...]
@@ -135,7 +135,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One more value for a series, and its moment in the time of `nsecs`."""
+    """Adds a value to a series, with its moment in the time of `nsecs`."""
 
     map: str
     key: tuple[Value, ...]

@@ -1,4 +1,5 @@
-"""Which loops count their rounds: all loops of a clause together run a limited number at a hit, so that none is long.
+"""Has loops count their rounds where they must: all loops of a clause together run a limited number at a hit, so that
+none is long.
 
 Loops inside each other multiply. Three of a thousand rounds each, which the kernel runs as calls (`bpf_loop`), keep the
 traced program waiting for seconds at every hit (6.18), and a fourth for an hour. A loop over a map ends with the map.
@@ -32,29 +33,29 @@ def counted(block: Block, limit: int, rooms: Mapping[str, int]) -> Block:
 
 def _with_rounds(block: Block, limit: int, rooms: Mapping[str, int], inside: bool) -> Block:
     """`inside`: the block stands in a loop."""
-    made: list[Step] = []
+    steps: list[Step] = []
     for step in block:
         match step:
             case While(head=head, body=body):
-                head, body = (_with_rounds(each, limit, rooms, True) for each in (head, body))
-                made.append(replace(step, head=head, body=(Round(limit), *body)))
+                head, body = (_with_rounds(part, limit, rooms, True) for part in (head, body))
+                steps.append(replace(step, head=head, body=(Round(limit), *body)))
             case Range(body=body):
-                made.append(replace(step, body=(Round(limit), *_with_rounds(body, limit, rooms, True))))
+                steps.append(replace(step, body=(Round(limit), *_with_rounds(body, limit, rooms, True))))
             case Each(map=map, body=body):
                 if inside and map in rooms:
-                    made.append(Round(limit, min(max(rooms[map] // KEYS_A_ROUND, 1), limit)))
-                made.append(replace(step, body=_with_rounds(body, limit, rooms, True)))
+                    steps.append(Round(limit, min(max(rooms[map] // KEYS_A_ROUND, 1), limit)))
+                steps.append(replace(step, body=_with_rounds(body, limit, rooms, True)))
             case _:
-                made.append(with_blocks(step, lambda part: _with_rounds(part, limit, rooms, inside)))
-    return tuple(made)
+                steps.append(with_blocks(step, lambda part: _with_rounds(part, limit, rooms, inside)))
+    return tuple(steps)
 
 
 def _most(block: Block) -> int | None:
     """The most rounds that the block's loops run, a loop over a map by itself aside; None where nothing tells."""
     total = 0
     for step in block:
-        below = [_most(each) for each in blocks(step)]
-        inside = sum(each or 0 for each in below)
+        below = [_most(inner) for inner in blocks(step)]
+        inside = sum(rounds or 0 for rounds in below)
         match step:
             case _ if None in below:
                 return None

@@ -32,7 +32,7 @@ _DEEPEST_INLINED = 12  # operations inside each other
 
 
 def simplified(steps: Steps, fixed: set[Name], always: set[Name]) -> Steps:
-    """The same steps without what has no effect. `fixed` are the names that are the same throughout a hit, `always` the
+    """The steps without what has no effect. `fixed` are the names that are the same throughout a hit, `always` the
     fetches that cannot fail.
     """
     body = steps.body
@@ -57,11 +57,11 @@ def _uses(body: Block) -> Counter[Name]:
             name = defined(step)
             if name is not None:
                 depths[name] = loops
-            at = loops + isinstance(step, While)  # its condition is tested in each round
+            loops_here = loops + isinstance(step, While)  # its condition is tested in each round
             for value in used(step):
                 for part in parts(value):
                     if isinstance(part, Name):
-                        uses[part] += 1 if depths.get(part, 0) == at else 2
+                        uses[part] += 1 if depths.get(part, 0) == loops_here else 2
             for below in blocks(step):
                 count(below, loops + isinstance(step, LOOPS))
 
@@ -100,12 +100,12 @@ def _is_pure(step: Step) -> bool:
     return isinstance(step, (Let, GetSlot, MapGet, MapHas, MapLength, Random))
 
 
-def _inlined(block: Block, uses: Counter[Name], known: dict[Name, Value]) -> Block:
-    """`known` are the values of names that are used once."""
+def _inlined(block: Block, uses: Counter[Name], values: dict[Name, Value]) -> Block:
+    """`values` are those of names that are used once."""
 
     def put(value: Value) -> Value:
         if isinstance(value, Name):
-            return known.get(value, value)
+            return values.get(value, value)
         if isinstance(value, Op):
             args = tuple(map(put, value.args))
             return value if args == value.args else replace(value, args=args)
@@ -114,11 +114,11 @@ def _inlined(block: Block, uses: Counter[Name], known: dict[Name, Value]) -> Blo
     kept: list[Step] = []
     for step in block:
         # First what is below: a choice gives values that are made in its branches, a loop tests what its head makes.
-        step = with_values(with_blocks(step, lambda below: _inlined(below, uses, known)), put)
+        step = with_values(with_blocks(step, lambda below: _inlined(below, uses, values)), put)
         if isinstance(step, Let) and (
             not isinstance(step.value, Op) or (uses[step.name] == 1 and depth(step.value) <= _DEEPEST_INLINED)
         ):
-            known[step.name] = step.value
+            values[step.name] = step.value
             continue
         kept.append(step)
     return tuple(kept)

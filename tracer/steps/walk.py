@@ -98,11 +98,11 @@ def leaves(steps: Steps) -> tuple[Fetch, ...]:
     needed). Strings are delivered uncut; the steps cut them. A string whose size is known only at the hit
     (`Text.measured`) is delivered as a `Reach`: whether it can be read depends on that size.
     """
-    found: dict[Source, Fetch] = {}
+    first: dict[Source, Fetch] = {}
     for step in walk(steps.body):
         if isinstance(step, Fetch) and not step.unused and is_leaf(step.source):
-            found.setdefault(step.source, step)
-    return tuple(found.values())
+            first.setdefault(step.source, step)
+    return tuple(first.values())
 
 
 def is_leaf(source: Source) -> bool:

@@ -38,8 +38,8 @@ _NUMBER = 8  # bytes of what is reported where a call fails: the negative error 
 
 
 class Child:
-    """One process: waiting, running, or ended. A context manager: leaving it ends and reaps the process. `in_python`
-    says why it waits in Python, so that what it runs there can be hit; None where it does not.
+    """The process of the command: waiting, running, or ended. A context manager: leaving it ends and reaps the process.
+    `in_python` says why it waits in Python, so that what it runs there can be hit; None where it does not.
     """
 
     def __init__(self, argv: Sequence[str], patience_s: float = PATIENCE_S) -> None:
@@ -237,11 +237,11 @@ def _quoted(name: str) -> str:
 
 def find_program(name: str) -> str:
     """The file that will run. Raises `TracerError` where there is none, or it may not be run."""
-    for each in [name] if "/" in name else os.get_exec_path():
-        await_server(each)
-    found = shutil.which(name)
-    if found is not None:
-        return os.path.abspath(found)
+    for path in [name] if "/" in name else os.get_exec_path():
+        await_server(path)
+    program = shutil.which(name)
+    if program is not None:
+        return os.path.abspath(program)
     if os.path.isdir(name):
         raise TracerError(f"cannot run {name}: it is a directory")
     if "/" in name and os.path.exists(name):

@@ -47,7 +47,7 @@ def emulated(files: Mapping[int, str], target: Target) -> Emulated | None:
             if emulator is None:
                 continue
             # QEMU does not map code to be executed.
-            mapped = {each.file[1] for each in process.mappings if each.file is not None}
+            mapped = {mapping.file[1] for mapping in process.mappings if mapping.file is not None}
         except (OSError, TracerError):
             continue
         for inode in mapped & files.keys():

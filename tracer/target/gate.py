@@ -67,9 +67,9 @@ class Gate:
         words, environment = [*map(os.fsencode, argv)], [key + b"=" + value for key, value in os.environb.items()]
         block = _Block([os.fsencode(path), *words, *environment], 2 * _MOST_RANGES + len(words) + len(environment) + 3)
         places = iter(block.texts)
-        at = next(places)
-        vectors = [block.numbers([*islice(places, len(each)), 0]) for each in (words, environment)]
-        self._run(go, report, at, *vectors, block.numbers([*_given_back(), 0]))
+        path_address = next(places)
+        vectors = [block.numbers([*islice(places, len(texts)), 0]) for texts in (words, environment)]
+        self._run(go, report, path_address, *vectors, block.numbers([*_given_back(), 0]))
 
 
 class _Block:
@@ -81,17 +81,17 @@ class _Block:
         """
         size = 8 * numbers
         self._map = mmap.mmap(-1, size + sum(map(len, texts)) + len(texts))  # a shared mapping merges with no other
-        self._at = self._end = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        self._start = self._end = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self.texts: list[int] = []
         for text in texts:
-            self.texts.append(self._at + size)
+            self.texts.append(self._start + size)
             self._map[size : size + len(text)] = text
             size += len(text) + 1
 
     def numbers(self, numbers: Sequence[int]) -> int:
         """Writes them down, and returns where."""
         place, words = self._end, struct.pack(f"={len(numbers)}Q", *numbers)
-        self._map[place - self._at : place - self._at + len(words)] = words
+        self._map[place - self._start : place - self._start + len(words)] = words
         self._end += len(words)
         return place
 
@@ -100,16 +100,17 @@ def _given_back() -> list[int]:
     """The memory of the interpreter, which a process that only waits and execs needs no more: address and size of each
     part. As long as it has it, it keeps a copy of all that the tracer changes meanwhile. What holds our stack stays.
     """
-    found: list[int] = []
-    own = get_ident()  # the address of the thread's descriptor, which lies above its stack
+    ranges: list[int] = []
+    thread_address = get_ident()  # the address of the thread's descriptor, which lies above its stack
     with suppress(OSError), open("/proc/self/maps", "rb") as file:
         for line in file:
             where, access, _, _, inode, *name = line.split(None, 5)
-            begin, end = (int(each, 16) for each in where.split(b"-"))
+            begin, end = (int(bound, 16) for bound in where.split(b"-"))
             is_heap = inode == b"0" and access == b"rw-p" and (not name or name[0].rstrip() == b"[heap]")
-            if is_heap and not begin <= own < end and end - begin >= _LEAST and len(found) < 2 * _MOST_RANGES:
-                found += [begin, end - begin]
-    return found
+            holds_stack = begin <= thread_address < end
+            if is_heap and not holds_stack and end - begin >= _LEAST and len(ranges) < 2 * _MOST_RANGES:
+                ranges += [begin, end - begin]
+    return ranges
 
 
 def _memory_file() -> int:

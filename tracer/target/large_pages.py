@@ -50,7 +50,7 @@ def copying_command(argv: Sequence[str], program: str, environment: Mapping[str,
         while words and (words[0].startswith("-") or "=" in words[0]):
             name, equal, value = words.pop(0).partition("=")
             variables |= {name: value} if equal and not name.startswith("-") else {}
-        path = _found(words[0], variables) if words else path
+        path = _program_path(words[0], variables) if words else path
     try:
         real = os.path.realpath(interpreted(path))
     except TracerError:
@@ -72,16 +72,16 @@ def copying_always(path: str, environment: Mapping[str, str]) -> Copying | None:
 
 
 def _node(path: str, words: Sequence[str], environment: Mapping[str, str]) -> Copying | None:
-    found = None
+    option = None
     with suppress(ValueError):
         for word in _node_options(shlex.split(environment.get("NODE_OPTIONS", ""))):
-            found = "NODE_OPTIONS", word
+            option = "NODE_OPTIONS", word
     for word in _node_options(words):
-        found = "", word
-    if found is None or found[1] not in ("on", "silent") or not _has_large_pages():
+        option = "", word
+    if option is None or option[1] not in ("on", "silent") or not _has_large_pages():
         return None
-    where = f"{found[0]}: " if found[0] else ""
-    return Copying(path, f"{where}--use-largepages={found[1]}", "leave --use-largepages out")
+    where = f"{option[0]}: " if option[0] else ""
+    return Copying(path, f"{where}--use-largepages={option[1]}", "leave --use-largepages out")
 
 
 def _node_options(words: Sequence[str]) -> Iterator[str]:
@@ -109,47 +109,47 @@ def _has_large_pages() -> bool:
 
 def _php(path: str, words: Sequence[str], environment: Mapping[str, str]) -> Copying | None:
     given: list[str] = []
-    own = environment.get("PHPRC") or None
+    configured = environment.get("PHPRC") or None
     without = False
     rest = [*words]
     while rest and re.match(r"-\w", rest[0]):
         word = rest.pop(0)
         value = word[2:] or (rest.pop(0) if word[1] in _PHP_TAKING and rest else "")
         without = without or word == "-n"
-        own = value if word[1] == "c" else own
+        configured = value if word[1] == "c" else configured
         given += [value] if word[1] == "d" else []
     settings = [(setting, "-d") for setting in given]
     if not without:
-        settings = [*_configured(path, own, environment.get("PHP_INI_SCAN_DIR")), *settings]
-    found, loaded = None, _holds(path, b"huge_code_pages")
+        settings = [*_configured(path, configured, environment.get("PHP_INI_SCAN_DIR")), *settings]
+    enabled, loaded = None, _holds(path, b"huge_code_pages")
     for text, where in settings:
         setting = _SETTING.match(text)
         name, value = (setting[1], (setting[2] or "").strip()) if setting is not None else ("", "")
         loaded = loaded or (name == _EXTENSION and "opcache" in value)
         if name == _OPTION:
             is_given = where == "-d" and "=" not in text
-            found = (where, value or "1") if value.lower() in ("1", "on", "yes", "true") or is_given else None
-            if found is None and value.isdigit() and int(value):
-                found = where, value
-    if found is None or not loaded:
+            enabled = (where, value or "1") if value.lower() in ("1", "on", "yes", "true") or is_given else None
+            if enabled is None and value.isdigit() and int(value):
+                enabled = where, value
+    if enabled is None or not loaded:
         return None
-    return Copying(path, f"{_OPTION}={found[1]} in {found[0]}" if found[0] != "-d" else f"{_OPTION}={found[1]}",
+    return Copying(path, f"{_OPTION}={enabled[1]} in {enabled[0]}" if enabled[0] != "-d" else f"{_OPTION}={enabled[1]}",
                    f"run it with -d {_OPTION}=0")  # fmt: skip
 
 
-def _configured(path: str, own: str | None, scanned: str | None) -> Iterator[tuple[str, str]]:
+def _configured(path: str, configured: str | None, scanned: str | None) -> Iterator[tuple[str, str]]:
     """The lines of php.ini and of the files beside it, in the order in which they count, each with its file."""
     compiled, directories = _compiled(path)
-    sapi = next((_SAPIS[each] for each in _SAPIS if each in os.path.basename(path)), "cli")
+    sapi = next((_SAPIS[name] for name in _SAPIS if name in os.path.basename(path)), "cli")
     names = f"php-{sapi}.ini", "php.ini"
-    places = [own] if own is not None and os.path.isfile(own) else []
-    for directory in [own] if own is not None and os.path.isdir(own) else directories:
+    places = [configured] if configured is not None and os.path.isfile(configured) else []
+    for directory in [configured] if configured is not None and os.path.isdir(configured) else directories:
         places += [os.path.join(directory, name) for name in names] if directory else []
     first = next((place for place in places if os.path.isfile(place)), None)
     if first is not None:
         yield from _lines(first)
-    for each in (compiled if scanned is None else scanned).split(":"):
-        directory = each or compiled
+    for folder in (compiled if scanned is None else scanned).split(":"):
+        directory = folder or compiled
         with suppress(OSError):
             for name in sorted(os.listdir(directory)):
                 if name.endswith(".ini"):
@@ -169,10 +169,10 @@ def _compiled(path: str) -> tuple[str, list[str]]:
     """The directory that the program searches, and those where its php.ini may be: texts of the program itself."""
     with suppress(OSError, ValueError):
         text = content(path, _MOST_BYTES)
-        scanned = [os.fsdecode(each) for each in _SCANNED.findall(text)]
-        own = [os.fsdecode(each) for each in _CONFIGURED.findall(text)]
+        scanned = [os.fsdecode(path_text) for path_text in _SCANNED.findall(text)]
+        configured = [os.fsdecode(path_text) for path_text in _CONFIGURED.findall(text)]
         directory = scanned[0] if scanned else ""
-        return directory, [*(each for each in own if each != directory), os.path.dirname(directory)]
+        return directory, [*(folder for folder in configured if folder != directory), os.path.dirname(directory)]
     return "", []
 
 
@@ -186,7 +186,7 @@ def _holds(path: str, text: bytes) -> bool:
 # --- whom ---
 
 
-def _found(name: str, environment: Mapping[str, str]) -> str:
+def _program_path(name: str, environment: Mapping[str, str]) -> str:
     import shutil
 
     return shutil.which(name, path=environment.get("PATH")) or name

@@ -59,39 +59,39 @@ class RunningProcesses:
     becomes readable when one of them has ended, until `ended` has been asked; -1 where the kernel does not tell.
     """
 
-    def __init__(self, each: Sequence[RunningProcess], chosen: str = "") -> None:
+    def __init__(self, processes: Sequence[RunningProcess], chosen: str = "") -> None:
         """Takes at least one process; they are closed with it."""
         self.chosen = chosen
-        self.each = self._left = each
-        self.pidfd = each[0].pidfd
+        self.members = self._running = processes
+        self.pidfd = processes[0].pidfd
         self._epoll: select.epoll | None = None
-        if len(each) > 1 and self.pidfd >= 0:
+        if len(processes) > 1 and self.pidfd >= 0:
             self._epoll = select.epoll()
-            for process in each:
+            for process in processes:
                 self._epoll.register(process.pidfd, select.EPOLLIN)
             self.pidfd = self._epoll.fileno()
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Their numbers."""
-        return tuple([process.pid for process in self.each])
+        """The numbers of the processes."""
+        return tuple([process.pid for process in self.members])
 
     def ended(self) -> bool:
         """Whether the last has ended."""
-        left = []
-        for process in self._left:
+        running = []
+        for process in self._running:
             if not process.ended():
-                left.append(process)
+                running.append(process)
             elif self._epoll is not None:
                 self._epoll.unregister(process.pidfd)
-        self._left = left
-        return not left
+        self._running = running
+        return not running
 
     def close(self) -> None:
         """Lets go of them; a second call does nothing."""
         if self._epoll is not None:
             self._epoll.close()
-        for process in self.each:
+        for process in self.members:
             process.close()
 
     def __enter__(self) -> RunningProcesses:
@@ -106,7 +106,7 @@ def processes_of(asked: Sequence[int | str], children: bool = False, named: str 
     may hold several between commas. They are held until closed. `named` is what the user calls this. Raises
     `TracerError`.
     """
-    words = [word for each in asked for word in str(each).split(",")]
+    words = [word for given in asked for word in str(given).split(",")]
     for word in words or ("",):
         if not word or (word.startswith("-") and not word[1:].isdecimal()):  # an option
             raise UsageError(f"{named} {printable(','.join(words))}: a number or a name is missing")
@@ -141,10 +141,10 @@ def _is_number(word: str) -> bool:
     return word.lstrip("-+").isdecimal()
 
 
-def _hold(held: dict[int, RunningProcess], found: Iterable[int], sure: bool) -> bool:
+def _hold(held: dict[int, RunningProcess], pids: Iterable[int], sure: bool) -> bool:
     """Whether any is held. One that has ended since it was found is left out, unless the user was `sure` of it."""
     some = False
-    for pid in found:
+    for pid in pids:
         try:
             if pid not in held:
                 held[pid] = RunningProcess(pid)

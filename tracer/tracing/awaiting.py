@@ -58,13 +58,13 @@ def planned_once_mapped(
     try:
         if prepared.child is not None:
             prepared.child.start()
-        found = _planned(prepared, nothing, points, records, controls)
+        planned = _planned(prepared, nothing, points, records, controls)
     finally:
         records.close()
     if request.follow:  # those that they have started meanwhile are followed too
         started = [pid for pid in descendants(pids) if pid not in before]
         prepared.target = Target((*pids, *started), prepared.target.program, True)
-    return found
+    return planned
 
 
 def _planned(
@@ -95,16 +95,16 @@ def _planned(
             raise _none(nothing, f"and none came within {duration_s:g} s")
         ends = [watched.pidfd] if watched is not None and watched.pidfd >= 0 else []
         readable([*records.descriptors, *ends, *controls.wake], left_s)
-        found = [each for each in records.take() if isinstance(each, Mapped)]
+        mapped_records = [record for record in records.take() if isinstance(record, Mapped)]
         mapping = {
-            each.pid
-            for each in found
-            if not pids or follow or each.pid in pids
-            if any(meets(point, Found(each.mapping.path, each.mapping.path)) for point in points)
+            record.pid
+            for record in mapped_records
+            if not pids or follow or record.pid in pids
+            if any(meets(point, Found(record.mapping.path, record.mapping.path)) for point in points)
         }
         come = bool(mapping)
 
 
 def _none(nothing: ProgramError, when: str) -> ProgramError:
-    diagnostics = [Diagnostic(f"{each.message}, {when}", each.span) for each in nothing.diagnostics]
+    diagnostics = [Diagnostic(f"{diagnostic.message}, {when}", diagnostic.span) for diagnostic in nothing.diagnostics]
     return ProgramError(nothing.source, diagnostics, exit_code=1)

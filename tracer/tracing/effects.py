@@ -1,4 +1,4 @@
-"""What a program does beside printing: messages on stderr, files that it shows, commands that it runs."""
+"""The effects of a program beside printing: messages on stderr, files that it shows, commands that it runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Words(Protocol):
     escapes: bool
 
     def say(self, text: str, /) -> None:
-        """One line or more."""
+        """Writes one line or more."""
 
 
 class Effects:

@@ -1,4 +1,4 @@
-"""What makes an answer incomplete: at the end of a trace, and where it is known earlier."""
+"""Warns of what makes an answer incomplete: at the end of a trace, and where it is known earlier."""
 
 from __future__ import annotations
 

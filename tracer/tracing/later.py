@@ -67,7 +67,7 @@ class _Come(NamedTuple):
     file: Found
     pid: int
     name: str
-    at: int
+    moment: int
 
 
 class LaterFiles:
@@ -86,12 +86,12 @@ class LaterFiles:
         self._tell = tell
         self._hold = hold
         self._points = points_of(prepared)
-        self._known = {(site.identity.device, site.identity.inode) for site in plan.places}
+        self._identities = {(site.identity.device, site.identity.inode) for site in plan.places}
         self._seen: set[tuple[object, str]] = set()
         self._told: list[Found] = []
         self._lacking: list[Found] = []
         self._waiting: list[_Come] = []
-        self._found: list[tuple[int, Mapping]] = []
+        self._awaited: list[tuple[int, Mapping]] = []
         self._planned: tuple[_Come, tuple[Plan, Any] | Exception] | None = None
         self._work: _Work | None = None
         self._done, self._rope = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -106,7 +106,7 @@ class LaterFiles:
         return (*self._records.descriptors, self._done)
 
     def start(self) -> None:
-        """Everything is attached: what was mapped since it was looked for has come, too."""
+        """Notes that everything is attached: what was mapped since it was looked for has come, too."""
         self._work = _Work(self._find, self._rope)
 
     def look(self) -> None:
@@ -124,8 +124,8 @@ class LaterFiles:
             with suppress(BlockingIOError):
                 os.read(self._done, 64)
             self._work = None
-            found, self._found = self._found, []
-            for pid, mapping in found:
+            awaited, self._awaited = self._awaited, []
+            for pid, mapping in awaited:
                 self._note(pid, mapping, time.monotonic_ns())
             planned, self._planned = self._planned, None
             if planned is not None:
@@ -135,7 +135,7 @@ class LaterFiles:
             self._work = _Work(partial(self._prepare, self._waiting.pop(0)), self._rope)
 
     def unmet(self) -> Iterator[Notice]:
-        """At the end: the attach points for which no file has come."""
+        """The warnings at the end about attach points for which no file has come."""
         named = {clause.names[site.point] for clause in self._plan.program.clauses for site in clause.sites}
         for point in self._points:
             if point.text not in named and not any(meets(point, file) for file in self._told):
@@ -159,7 +159,7 @@ class LaterFiles:
     def _awaits(self, mapping: Mapping) -> bool:
         return any(meets(point, Found(mapping.path, mapping.path)) for point in self._points)
 
-    def _note(self, pid: int, mapping: Mapping, at: int) -> None:
+    def _note(self, pid: int, mapping: Mapping, moment: int) -> None:
         """A process has mapped something: whether it is a file that is awaited, and not known yet."""
         if mapping.file is None or pid == os.getpid():
             return
@@ -170,10 +170,10 @@ class LaterFiles:
             file = mapped_file(pid, mapping, root(pid))
             status = os.stat(file.path)
             self._seen.add(key)
-            if (status.st_dev, status.st_ino) in self._known:
+            if (status.st_dev, status.st_ino) in self._identities:
                 return
-            self._known.add((status.st_dev, status.st_ino))
-            self._waiting.append(_Come(Found(file.path, file.name, sure=False), pid, name_of(pid), at))
+            self._identities.add((status.st_dev, status.st_ino))
+            self._waiting.append(_Come(Found(file.path, file.name, sure=False), pid, name_of(pid), moment))
 
     # --- in a thread of their own ---
 
@@ -181,7 +181,8 @@ class LaterFiles:
         """Looks through the memory maps for what is awaited."""
         for pid in self._pids or pids():
             with suppress(TracerError, OSError):
-                self._found += [(pid, each) for each in mappings(pid) if each.executable and self._awaits(each)]
+                awaited = [mapping for mapping in mappings(pid) if mapping.executable and self._awaits(mapping)]
+                self._awaited += [(pid, mapping) for mapping in awaited]
 
     def _prepare(self, come: _Come) -> None:
         """Plans and compiles what a file adds."""
@@ -230,7 +231,7 @@ class LaterFiles:
             return
         self._plan = replace(self._plan, sites_so_far=plan.sites_so_far)
         self._told.append(come.file)
-        seconds = (time.monotonic_ns() - come.at) / 1e9
+        seconds = (time.monotonic_ns() - come.moment) / 1e9
         probes = probe_count(plan, self._session.left_out) - len(plan.user)
         self._tell(AttachedLater(probes, come.file.shown, come.pid, printable(come.name), seconds))
         self._tell(Detail(f"hits there are seen from {1000 * seconds:.0f} ms after it was mapped"))
@@ -275,17 +276,17 @@ def later_files(
     prepared: Prepared, target: Target, session: Any, tell: Callable[[Notice], None], leases: Leases | None,
     controls: Controls, stack: ExitStack,
 ) -> LaterFiles | None:  # fmt: skip
-    """Those of a trace, looked at from now on; closed with the `stack`. None where that cannot be."""
+    """The later files of a trace, looked at from now on and closed with the `stack`; None where that cannot be."""
 
     def hold(sites: Sequence[FileSite]) -> None:
         if leases is not None:
             leases.take(files_of(sites).values())
 
     try:
-        found = LaterFiles(prepared, prepared.compiled.plan, target.pids, session, tell, hold)
+        files = LaterFiles(prepared, prepared.compiled.plan, target.pids, session, tell, hold)
     except OSError as error:
         tell(Warned(f"what processes map later is not traced (perf_event_open): {error.strerror}"))
         return None
-    stack.callback(found.close)
-    controls.wake = (*controls.wake, *found.wake)
-    return found
+    stack.callback(files.close)
+    controls.wake = (*controls.wake, *files.wake)
+    return files

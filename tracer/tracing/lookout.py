@@ -1,4 +1,4 @@
-"""What is looked at beside a trace: what a hit costs the targets, lost breakpoints, why nothing comes."""
+"""Looks out beside a trace: for the cost of hits to the targets, lost breakpoints, the reason why nothing comes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Lookout:
         return self._findings.closing
 
     def start(self) -> None:
-        """Everything is attached from now on."""
+        """Notes that everything is attached from now on."""
         if self._older is not None:
             self._beside(self._older.start)
         self._beside(self._silence.start)
@@ -91,8 +91,8 @@ class Lookout:
         """The notices at the end of attach points without hits. `trapped`: a breakpoint has ended the process."""
         unexplained = [NotHit((), 0, "")] if outcome.hits == 0 and outcome.attached else []
         closing = self._silence.closing
-        found: list[Notice] = self._beside(closing, outcome, self._results.silent, trapped, otherwise=unexplained)
-        return found
+        notices: list[Notice] = self._beside(closing, outcome, self._results.silent, trapped, otherwise=unexplained)
+        return notices
 
     def tell_older(self, any_hit: bool) -> None:
         """Says at the end which processes run an older file."""
@@ -100,9 +100,9 @@ class Lookout:
             self._beside(self._older.tell, any_hit)
 
     def why_trapped(self) -> str:
-        """Why a breakpoint of ours has ended the process; "" where it has not, or that is not known."""
-        found: str = self._beside(self._silence.trapped, otherwise="")
-        return found
+        """Says why a breakpoint of ours has ended the process; "" where it has not, or that is not known."""
+        reason: str = self._beside(self._silence.trapped, otherwise="")
+        return reason
 
-    def _overhead(self, found: Diagnostic) -> None:
-        self._tell(Overhead(self._source, found))
+    def _overhead(self, diagnostic: Diagnostic) -> None:
+        self._tell(Overhead(self._source, diagnostic))

@@ -163,8 +163,8 @@ class Names:
             words = ", ".join(f"{number}: {how}" for how, number in sorted(broken.items()))
             words += self._remedy(broken, backend)
             yield StacksBroken(f"stacks that do not reach the program's start: {words}")
-        every = ", ".join(f"{number} {how}" for how, number in sorted(ended.items(), key=lambda each: (-each[1], each)))
-        yield Detail(f"stacks: {every}")
+        most_first = sorted(ended.items(), key=lambda ending: (-ending[1], ending))
+        yield Detail(f"stacks: {', '.join(f'{number} {how}' for how, number in most_first)}")
 
     def _remedy(self, broken: Collection[str], backend: str) -> str:
         from tracer.resolve.unwind.walker import ELSEWHERE, SHORT
@@ -211,8 +211,8 @@ class Names:
             self._records = None
         # What is mapped already comes with no record.
         processes = self._open()
-        for each in target.pids:
-            processes.remember(each)
+        for pid in target.pids:
+            processes.remember(pid)
         if target.pids:
             return
         from tracer.host.maps import users

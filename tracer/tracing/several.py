@@ -37,8 +37,8 @@ class Once:
 
     def begin(self) -> None:
         """Begins another event."""
-        for each in (self.said, self.files, self.commands):
-            each.clear()
+        for collection in (self.said, self.files, self.commands):
+            collection.clear()
         for turn in self._turns:
             turn.begin()
 
@@ -80,7 +80,7 @@ class _Turn:
 
 
 class _Command:
-    """One that runs, or has run."""
+    """A command that runs, or has run."""
 
     def __init__(self) -> None:
         self._printed: bytes | None = None
@@ -119,43 +119,43 @@ class Several(Consumer):
         elif isinstance(event, MapEvent) and event.snapshot is None:
             event = event._replace(snapshot=store.snapshot(event.map))
         self._once.begin()
-        for each in self._consumers:
-            each.event(event, store)
+        for consumer in self._consumers:
+            consumer.event(event, store)
 
     def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
         self._once.begin()
-        found = list(snapshots)
-        self._all([partial(each.maps, found) for each in self._consumers])
+        maps = list(snapshots)
+        self._all([partial(consumer.maps, maps) for consumer in self._consumers])
 
     def attached(self, probes: int) -> None:
-        for each in self._consumers:
-            each.attached(probes)
+        for consumer in self._consumers:
+            consumer.attached(probes)
 
     def lost(self, loss: Loss) -> None:
-        for each in self._consumers:
-            each.lost(loss)
+        for consumer in self._consumers:
+            consumer.lost(loss)
 
     def silent(self, probe: str, reason: str) -> None:
-        for each in self._consumers:
-            each.silent(probe, reason)
+        for consumer in self._consumers:
+            consumer.silent(probe, reason)
 
     def detached(self, probe: str, hits: int, seconds: float, after_s: float, maps: Sequence[str]) -> None:
-        for each in self._consumers:
-            each.detached(probe, hits, seconds, after_s, maps)
+        for consumer in self._consumers:
+            consumer.detached(probe, hits, seconds, after_s, maps)
 
     def notice(self, notice: Notice) -> None:
-        for each in self._consumers:
-            each.notice(notice)
+        for consumer in self._consumers:
+            consumer.notice(notice)
 
     def flush(self) -> None:
-        for each in self._consumers:
-            each.flush()
+        for consumer in self._consumers:
+            consumer.flush()
 
     def finish(self) -> None:
-        self._all([each.finish for each in self._consumers])
+        self._all([consumer.finish for consumer in self._consumers])
 
     def end(self) -> None:
-        self._all([each.end for each in self._consumers])
+        self._all([consumer.end for consumer in self._consumers])
 
     @staticmethod
     def _all(calls: Sequence[Callable[[], None]]) -> None:

@@ -1,4 +1,4 @@
-"""One file, opened by both readers."""
+"""Opens a file with both readers."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Both:
     def close(self) -> None:
         """Closes the files."""
         self.elf.close()
-        for each in self._streams:
-            each.close()
+        for stream in self._streams:
+            stream.close()
 
     def _elftools(self, path: str) -> Any:
         self._streams.append(os.fdopen(opened(path), "rb"))
@@ -51,14 +51,14 @@ class Both:
     def dwarf(self) -> Any:
         """The debug information of the same file as pyelftools reads it, with dwz's file where ours has found it."""
         assert self.entries is not None
-        names = {each.name[: each.name.find("debug")] for each in self.entries.elf.sections if "debug_" in each.name}
-        if {".", ".z"} <= names:
+        names = [section.name.partition("debug_") for section in self.entries.elf.sections]
+        if {".", ".z"} <= {prefix for prefix, separator, _ in names if separator}:
             raise ELFError("sections of .debug_ beside .zdebug_")
-        found = self._elftools(self.entries.elf.path).get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
+        dwarf = self._elftools(self.entries.elf.path).get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
         if self.entries.other is not None:
             beside = self._elftools(self.entries.other.elf.path)
-            found.supplementary_dwarfinfo = beside.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
-        return found
+            dwarf.supplementary_dwarfinfo = beside.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
+        return dwarf
 
     def unwind_table(self, name: str) -> Any:
         """The file's own `.eh_frame` or `.debug_frame` as pyelftools reads it; None where it has none."""
@@ -70,10 +70,10 @@ class Both:
         return CallFrameInfo(BytesIO(data), len(data), section["sh_addr"], structs, for_eh_frame=name == ".eh_frame")
 
 
-def debug_information(both: Both, found: Findings) -> tuple[Entries, Any] | None:
+def debug_information(both: Both, findings: Findings) -> tuple[Entries, Any] | None:
     """The debug information as ours and pyelftools read it; None where one has none, which is noted."""
-    entries = found.ours(lambda: both.entries)
+    entries = findings.ours(lambda: both.entries)
     if isinstance(entries, str):
-        found.same("debug information", entries, "read", counts=False)
-    dwarf = found.theirs(lambda: both.dwarf) if isinstance(entries, Entries) else None
+        findings.same("debug information", entries, "read", counts=False)
+    dwarf = findings.theirs(lambda: both.dwarf) if isinstance(entries, Entries) else None
     return None if dwarf is None or not isinstance(entries, Entries) else (entries, dwarf)

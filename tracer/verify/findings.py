@@ -1,4 +1,4 @@
-"""What was compared of a file, what differs, and what could not be compared for which reason."""
+"""Counts what was compared of a file, what differs, and what could not be compared for which reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OutOfTime(Exception):
 
 class Part(NamedTuple):
     """The result of one part of a file: how many were compared, and `differences` as lines; `more` of these are only
-    counted. `known` counts the reasons of `known.REASONS` by their names; `raised` is the first that pyelftools raised
+    counted. `reasons` counts those of `known.REASONS` by their names; `raised` is the first that pyelftools raised
     without a known reason, "" for nothing. `cut`: why not all was compared, "" where all was.
     """
 
@@ -34,7 +34,7 @@ class Part(NamedTuple):
     compared: int
     differences: tuple[str, ...]
     more: int
-    known: tuple[tuple[str, int], ...]
+    reasons: tuple[tuple[str, int], ...]
     raised: str
     cut: str
 
@@ -47,39 +47,37 @@ class Findings:
         self._until = until
         self._compared = self._more = 0
         self._lines: list[str] = []
-        self._known: Counter[str] = Counter()
+        self._reasons: Counter[str] = Counter()
         self._raised = ""
 
     def part(self, cut: str = "") -> Part:
-        """All that was found."""
-        return Part(
-            self._name, self._compared, tuple(self._lines), self._more, tuple(self._known.most_common()), self._raised,
-            cut,
-        )  # fmt: skip
+        """The result of the part, so far."""
+        reasons = tuple(self._reasons.most_common())
+        return Part(self._name, self._compared, tuple(self._lines), self._more, reasons, self._raised, cut)
 
     def look_at_the_clock(self) -> None:
         """Raises `OutOfTime` when the part's time is over."""
         if time.monotonic() > self._until:
             raise OutOfTime
 
-    def same(self, what: str, ours: object, theirs: object, known: str = "", counts: bool = True) -> None:
-        """Compares one thing. A difference counts by the name of its reason, where `known` gives one. What no user
+    def same(self, what: str, ours: object, theirs: object, reason: str = "", counts: bool = True) -> None:
+        """Compares one thing. A difference counts by the name of its reason, where `reason` gives one. What no user
         would count, as the number of things, has `counts` False.
         """
         self._compared += counts
         if ours == theirs:
             self.look_at_the_clock()
             return
-        if known:
-            self.known(known)
+        if reason:
+            self.count_reason(reason)
         elif len(self._lines) < MOST_SHOWN:
             self._lines.append(f"{self._name}: {printable(what)}: ours {_text(ours)}, pyelftools {_text(theirs)}")
         else:
             self._more += 1
 
-    def known(self, reason: str, times: int = 1) -> None:
+    def count_reason(self, reason: str, times: int = 1) -> None:
         """Counts what was not compared, or differs, for a reason that is known."""
-        self._known[reason] += times
+        self._reasons[reason] += times
 
     def theirs(self, ask: Callable[..., _T], *given: object) -> _T | None:
         """The answer of pyelftools; None where it raises, which is counted."""
@@ -88,7 +86,7 @@ class Findings:
             return ask(*given)
         except Exception as error:
             reason = reason_of(error)
-            self.known(reason)
+            self.count_reason(reason)
             if reason == "raised" and not self._raised:
                 self._raised = printable(f"{type(error).__name__}: {error}"[:_LONGEST])
             return None

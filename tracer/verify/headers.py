@@ -45,86 +45,87 @@ def _unclear(name: object) -> str:
     return "not UTF-8" if isinstance(name, str) and "\ufffd" in name else ""
 
 
-def sections(both: Both, found: Findings) -> None:
-    """The section headers."""
+def sections(both: Both, findings: Findings) -> None:
+    """Compares the section headers."""
     elf, other = both.elf, both.other
     if not elf.has_section_headers:
-        found.known("headers cut off" if other["e_shoff"] else "no section headers")
+        findings.count_reason("headers cut off" if other["e_shoff"] else "no section headers")
         return
-    count = found.theirs(other.num_sections)
-    ours = found.ours(lambda: elf.sections)
+    count = findings.theirs(other.num_sections)
+    ours = findings.ours(lambda: elf.sections)
     if count is None or isinstance(ours, str):
-        found.same("the section headers", ours, count, counts=False)
+        findings.same("the section headers", ours, count, counts=False)
         return
-    found.same("the number of sections", len(ours), count, counts=False)
+    findings.same("the number of sections", len(ours), count, counts=False)
     for index, section in enumerate(ours[:count]):
-        header = found.theirs(other._get_section_header, index)
+        header = findings.theirs(other._get_section_header, index)
         if header is None:
             continue
-        name = found.theirs(other._get_section_name, header)
-        numbers = [header[f"sh_{each}"] for each in ("flags", "addr", "offset", "size", "link", "entsize")]
+        name = findings.theirs(other._get_section_name, header)
+        numbers = [header[f"sh_{field}"] for field in ("flags", "addr", "offset", "size", "link", "entsize")]
         theirs = name, _number(header["sh_type"], _SECTION_TYPES), *numbers
         mine = (
             section.name, section.type, section.flags, section.address, section.offset, section.size, section.link,
             section.entry_size,
         )  # fmt: skip
-        found.same(f"section {index}", mine, theirs, _unclear(name))
+        findings.same(f"section {index}", mine, theirs, _unclear(name))
 
 
-def segments(both: Both, found: Findings) -> None:
-    """The program headers."""
-    count = found.theirs(both.other.num_segments)
-    ours = found.ours(lambda: both.elf.segments)
+def segments(both: Both, findings: Findings) -> None:
+    """Compares the program headers."""
+    count = findings.theirs(both.other.num_segments)
+    ours = findings.ours(lambda: both.elf.segments)
     if count is None or isinstance(ours, str):
-        found.same("the program headers", ours, count, counts=False)
+        findings.same("the program headers", ours, count, counts=False)
         return
-    found.same("the number of segments", len(ours), count, counts=False)
-    for index, each in enumerate(ours[:count]):
-        header = found.theirs(both.other._get_segment_header, index)
+    findings.same("the number of segments", len(ours), count, counts=False)
+    for index, segment in enumerate(ours[:count]):
+        header = findings.theirs(both.other._get_segment_header, index)
         if header is not None:
             kind = _number(header["p_type"], _SEGMENT_TYPES)
             theirs = kind, header["p_flags"], header["p_offset"], header["p_vaddr"], header["p_filesz"]
-            found.same(f"segment {index}", (each.type, each.flags, each.offset, each.address, each.file_size), theirs)
+            mine = segment.type, segment.flags, segment.offset, segment.address, segment.file_size
+            findings.same(f"segment {index}", mine, theirs)
 
 
-def usdt(both: Both, found: Findings) -> None:
-    """All notes of all sections, and of those the sites of USDT probes."""
+def usdt(both: Both, findings: Findings) -> None:
+    """Compares all notes of all sections, and the sites of USDT probes among them."""
     elf, other = both.elf, both.other
     theirs: dict[tuple[object, ...], None] = {}
     base = elf.section(".stapsdt.base")
     for index, section in enumerate(elf.sections if elf.has_section_headers else ()):
         if section.type != _NOTE:
             continue
-        rows = found.theirs(_their_notes, other, index)
+        rows = findings.theirs(_their_notes, other, index)
         if rows is None:
             continue
-        ours = found.ours(_notes, elf, section)
+        ours = findings.ours(_notes, elf, section)
         for place, row in enumerate(() if isinstance(ours, str) else rows):
             mine = ours[place] if place < len(ours) else None
-            known = "zero in a name" if mine is not None and "\0" in mine[0] else ""
-            found.same(f"note {place} of {section.name}", mine, row, known)
+            reason = "zero in a name" if mine is not None and "\0" in mine[0] else ""
+            findings.same(f"note {place} of {section.name}", mine, row, reason)
         mine_many = ours if isinstance(ours, str) else len(ours)
-        found.same(f"the number of notes of {section.name}", mine_many, len(rows), counts=False)
+        findings.same(f"the number of notes of {section.name}", mine_many, len(rows), counts=False)
         if section.name == ".note.stapsdt":
             theirs.update(dict.fromkeys(_sites(rows, None if base is None else base.address)))
-    sites = found.ours(lambda: read_notes(elf, []))
+    sites = findings.ours(lambda: read_notes(elf, []))
     if isinstance(sites, str):
-        found.same("the USDT probes", sites, tuple(theirs), counts=False)
+        findings.same("the USDT probes", sites, tuple(theirs), counts=False)
         return
-    found.same("the number of USDT probes", len(sites), len(theirs), counts=False)
+    findings.same("the number of USDT probes", len(sites), len(theirs), counts=False)
     for site, other_site in zip(sites, theirs, strict=False):
-        own = (site.provider, site.name, site.address, site.semaphore, site.arguments)
-        found.same(f"USDT probe {site.provider}:{site.name}", own, other_site)
+        note_fields = (site.provider, site.name, site.address, site.semaphore, site.arguments)
+        findings.same(f"USDT probe {site.provider}:{site.name}", note_fields, other_site)
 
 
 def _notes(elf: Elf, section: Section) -> list[_Note]:
-    made = notes(elf.content(section))
-    return [(each.name.decode("utf-8", "backslashreplace"), each.type, each.description) for each in made]
+    read = notes(elf.content(section))
+    return [(note.name.decode("utf-8", "backslashreplace"), note.type, note.description) for note in read]
 
 
 def _their_notes(other: Any, index: int) -> list[_Note]:
-    made = other.get_section(index).iter_notes()
-    return [(each["n_name"] or "", _number(each["n_type"], _NOTE_TYPES), each["n_descdata"]) for each in made]
+    read = other.get_section(index).iter_notes()
+    return [(note["n_name"] or "", _number(note["n_type"], _NOTE_TYPES), note["n_descdata"]) for note in read]
 
 
 def _sites(rows: list[_Note], base: int | None) -> Iterator[tuple[object, ...]]:
@@ -132,37 +133,37 @@ def _sites(rows: list[_Note], base: int | None) -> Iterator[tuple[object, ...]]:
         if name == "stapsdt" and kind == 3 and len(description) >= 24:
             address, noted, semaphore = struct.unpack_from("<QQQ", description)
             moved = base - noted if base is not None and noted else 0
-            texts = [printable(each.decode("utf-8", "backslashreplace")) for each in description[24:].split(b"\0")]
-            places = [each + moved & (1 << 64) - 1 if each else 0 for each in (address, semaphore)]
+            texts = [printable(text.decode("utf-8", "backslashreplace")) for text in description[24:].split(b"\0")]
+            places = [value + moved & (1 << 64) - 1 if value else 0 for value in (address, semaphore)]
             yield texts[0], texts[1], places[0], places[1], texts[2]
 
 
-def symbols(both: Both, found: Findings) -> None:
-    """The functions of both symbol tables, with their versions, and some of the variables."""
+def symbols(both: Both, findings: Findings) -> None:
+    """Compares the functions of both symbol tables, with their versions, and some of the variables."""
     elf = both.elf
     for kind in (SHT_DYNSYM, SHT_SYMTAB):
-        index = next((i for i, each in enumerate(elf.sections) if each.type == kind), None)
+        index = next((i for i, section in enumerate(elf.sections) if section.type == kind), None)
         if index is None or not elf.has_section_headers:
             continue
-        table = found.ours(read_table, elf, kind)
-        rows = found.theirs(both.other.get_section, index)
+        table = findings.ours(read_table, elf, kind)
+        rows = findings.theirs(both.other.get_section, index)
         if rows is None:
             continue
         if not isinstance(table, Table):
-            found.same(f"the symbols of {elf.sections[index].name}", table, "symbols")
+            findings.same(f"the symbols of {elf.sections[index].name}", table, "symbols")
             continue
-        _table(both, found, elf.sections[index], table, rows, kind == SHT_DYNSYM)
+        _table(both, findings, elf.sections[index], table, rows, kind == SHT_DYNSYM)
 
 
-def _table(both: Both, found: Findings, section: Section, table: Table, rows: Any, dynamic: bool) -> None:
-    versions = _versions(both, found) if dynamic else None
-    ours = found.ours(lambda: iter(table.functions))
+def _table(both: Both, findings: Findings, section: Section, table: Table, rows: Any, dynamic: bool) -> None:
+    versions = _versions(both, findings) if dynamic else None
+    ours = findings.ours(lambda: iter(table.functions))
     if isinstance(ours, str):
-        found.same(f"the functions of {section.name}", ours, "functions", counts=False)
+        findings.same(f"the functions of {section.name}", ours, "functions", counts=False)
         return
     variables: list[tuple[str, int, int, int]] = []
     for index in range(rows.num_symbols()):
-        symbol = found.theirs(rows.get_symbol, index)
+        symbol = findings.theirs(rows.get_symbol, index)
         if symbol is None:
             continue
         kind, where = _number(symbol["st_info"]["type"], _SYMBOL_TYPES), symbol["st_shndx"]
@@ -174,49 +175,49 @@ def _table(both: Both, found: Findings, section: Section, table: Table, rows: An
             continue
         if not symbol["st_value"]:
             continue
-        name, at, version = printable(symbol.name).partition("@")
-        default, wanted = not at or version.startswith("@"), version.lstrip("@")
+        name, separator, version = printable(symbol.name).partition("@")
+        default, wanted = not separator or version.startswith("@"), version.lstrip("@")
         if not name:
             name, default, wanted = printable(symbol.name), True, ""
-        if versions is not None and not at:
+        if versions is not None and not separator:
             default, wanted = versions.get(index, (True, ""))
         theirs = (
             name, symbol["st_value"], symbol["st_size"], _number(symbol["st_info"]["bind"], _BINDINGS),
             kind == STT_GNU_IFUNC, default, wanted,
         )  # fmt: skip
         mine = next(ours, None)
-        found.same(f"symbol {index} of {section.name}", mine and tuple(mine), theirs, _unclear(symbol.name))
-    found.same(f"a function behind the last of {section.name}", next(ours, None), None, counts=False)
+        findings.same(f"symbol {index} of {section.name}", mine and tuple(mine), theirs, _unclear(symbol.name))
+    findings.same(f"a function behind the last of {section.name}", next(ours, None), None, counts=False)
     for name, address, kind, size in variables[:: len(variables) // _VARIABLES + 1]:
         if _unclear(name) or "@" in name:
             continue
-        known = {(each.address, each.type, each.size) for each in table.variables(name)}
-        found.same(f"variable {name} of {section.name}", (address, kind, size) in known, True)
+        same_name = {(variable.address, variable.type, variable.size) for variable in table.variables(name)}
+        findings.same(f"variable {name} of {section.name}", (address, kind, size) in same_name, True)
 
 
-def _versions(both: Both, found: Findings) -> dict[int, tuple[bool, str]]:
+def _versions(both: Both, findings: Findings) -> dict[int, tuple[bool, str]]:
     """The version of each dynamic symbol, behind whether it is the default of its name."""
     by_type = {section.type: index for index, section in enumerate(both.elf.sections)}
     if _VERSYM not in by_type:
         return {}
 
     def names() -> dict[int, str]:
-        made: dict[int, str] = {}
+        names_by_number: dict[int, str] = {}
         if _VERDEF in by_type:
             for version, others in both.other.get_section(by_type[_VERDEF]).iter_versions():
                 if not version["vd_flags"] & 1:
-                    made[version["vd_ndx"]] = next(others).name
+                    names_by_number[version["vd_ndx"]] = next(others).name
         if _VERNEED in by_type:
             for _, others in both.other.get_section(by_type[_VERNEED]).iter_versions():
-                made |= {each["vna_other"] & 0x7FFF: each.name for each in others}
-        return made
+                names_by_number |= {version["vna_other"] & 0x7FFF: version.name for version in others}
+        return names_by_number
 
-    known = found.theirs(names)
+    version_names = findings.theirs(names)
     words = {"VER_NDX_LOCAL": 0, "VER_NDX_GLOBAL": 1}
-    rows = found.theirs(lambda: list(both.other.get_section(by_type[_VERSYM]).iter_symbols()))
+    rows = findings.theirs(lambda: list(both.other.get_section(by_type[_VERSYM]).iter_symbols()))
     result = {}
     for index, row in enumerate(rows or ()):
         number = row["ndx"]
         number = words.get(number, 0) if isinstance(number, str) else number
-        result[index] = (not number & 0x8000, (known or {}).get(number & 0x7FFF, ""))
+        result[index] = (not number & 0x8000, (version_names or {}).get(number & 0x7FFF, ""))
     return result

@@ -1,4 +1,4 @@
-"""Where pyelftools reads something else than we do, or nothing, and we are right: the reasons, as data.
+"""The reasons, as data, for which pyelftools reads something else than we do, or nothing, and we are right.
 
 What it raises is looked up in `RAISED`; what a comparison itself recognises is given by its name in `REASONS`. Each
 case is counted and said, and none counts as a difference.

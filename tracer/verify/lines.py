@@ -14,36 +14,36 @@ from tracer.verify.findings import Findings
 _Row = tuple[str | None, int, int, int, bool]
 
 
-def lines(both: Both, found: Findings) -> None:
+def lines(both: Both, findings: Findings) -> None:
     """Compares the line programs one by one."""
-    debug = debug_information(both, found)
+    debug = debug_information(both, findings)
     if debug is None:
         return
     entries, dwarf = debug
-    data = found.ours(lambda: entries.section(".debug_line"))
-    names = found.ours(lambda: entries.section(".debug_line_str"))
-    places = {} if isinstance(data, str) else found.ours(lambda: {each.start: each for each in units(data)})
+    data = findings.ours(lambda: entries.section(".debug_line"))
+    names = findings.ours(lambda: entries.section(".debug_line_str"))
+    places = {} if isinstance(data, str) else findings.ours(lambda: {program.start: program for program in units(data)})
     if isinstance(data, str) or isinstance(names, str) or isinstance(places, str):
-        found.same("the line table", (data, names, places), "read", counts=False)
+        findings.same("the line table", (data, names, places), "read", counts=False)
         return
     seen = set()
-    made = iter(dwarf.iter_CUs())
-    while (unit := found.theirs(next, made, None)) is not None:
-        top = found.theirs(unit.get_top_DIE)
+    dwarf_units = iter(dwarf.iter_CUs())
+    while (unit := findings.theirs(next, dwarf_units, None)) is not None:
+        top = findings.theirs(unit.get_top_DIE)
         if top is None or "DW_AT_stmt_list" not in top.attributes:
             continue
         start = top.attributes["DW_AT_stmt_list"].value
         if start in seen:
             continue
         seen.add(start)
-        program = found.theirs(dwarf.line_program_for_CU, unit)
-        theirs = None if program is None else found.theirs(_theirs, program, _home(top))
+        program = findings.theirs(dwarf.line_program_for_CU, unit)
+        theirs = None if program is None else findings.theirs(_theirs, program, _home(top))
         if theirs is None:
             continue
-        rows = found.ours(_ours, data, places.get(start), names, _home(top))
-        _compare(found, f"the line program at {start:#x}", rows, theirs)
+        rows = findings.ours(_ours, data, places.get(start), names, _home(top))
+        _compare(findings, f"the line program at {start:#x}", rows, theirs)
     if len(places) > len(seen):
-        found.known("no unit", len(places) - len(seen))
+        findings.count_reason("no unit", len(places) - len(seen))
 
 
 def _home(top: Any) -> bytes:
@@ -52,29 +52,29 @@ def _home(top: Any) -> bytes:
     return b"" if value is None or not isinstance(value.value, bytes) else value.value
 
 
-def _compare(found: Findings, what: str, ours: list[list[_Row]] | str, theirs: list[list[_Row]]) -> None:
-    """Row by row; of a program that differs the first row that does."""
+def _compare(findings: Findings, what: str, ours: list[list[_Row]] | str, theirs: list[list[_Row]]) -> None:
+    """Compares row by row; of a program that differs the first row that does."""
     if isinstance(ours, str):
-        found.same(what, ours, f"{sum(map(len, theirs))} rows")
+        findings.same(what, ours, f"{sum(map(len, theirs))} rows")
         return
-    mine, others = ([row for sequence in each for row in sequence] for each in (ours, theirs))
+    mine, others = ([row for sequence in sequences for row in sequence] for sequences in (ours, theirs))
     if mine == others:
         for row in mine:
-            found.same(what, row, row)
+            findings.same(what, row, row)
         return
     for place, (row, other) in enumerate(zip(mine, others, strict=False)):
         if row != other:
-            found.same(f"{what}, row {place}", row, other)
+            findings.same(f"{what}, row {place}", row, other)
             return
-    found.same(f"{what}, its rows", len(mine), len(others))
+    findings.same(f"{what}, its rows", len(mine), len(others))
 
 
 def _ours(data: bytes, unit: Unit | None, names: bytes, home: bytes) -> list[list[_Row]]:
     if unit is None:
         raise ValueError("there is no such line program")
     header = read_header(data, unit, names)
-    found = decode(data[unit.code : unit.end], header, dict(paths_of(header, home)))
-    return [[(row.path, row.line, row.column, row.address, row.is_stmt) for row in each] for each in found]
+    sequences = decode(data[unit.code : unit.end], header, dict(paths_of(header, home)))
+    return [[(row.path, row.line, row.column, row.address, row.is_stmt) for row in sequence] for sequence in sequences]
 
 
 def _theirs(program: Any, home: bytes) -> list[list[_Row]]:
@@ -94,19 +94,19 @@ def _theirs(program: Any, home: bytes) -> list[list[_Row]]:
         last = rows[-1] if rows else None
         if path or last is None or last[0] or bool(last[1]) != bool(state.line):
             rows.append((path, state.line, state.column, state.address, bool(state.is_stmt)))
-    return [each for each in sequences[:-1] if any(row[0] for row in each)]
+    return [sequence for sequence in sequences[:-1] if any(row[0] for row in sequence)]
 
 
 def _paths(header: Any, home: bytes) -> dict[int, str]:
     """The path of each file by the number that rows use."""
     modern = header["version"] >= 5
-    directories = [each if isinstance(each, bytes) else bytes(each) for each in header["include_directory"]]
+    directories = [bytes(directory) for directory in header["include_directory"]]
     if not modern:
         directories.insert(0, b"")
     base = posixpath.join(home, directories[0]) if directories else home
     result = {}
-    for number, each in enumerate(header["file_entry"], 0 if modern else 1):
-        if each.name:
-            within = directories[each.dir_index] if 0 < each.dir_index < len(directories) else b""
-            result[number] = os.fsdecode(posixpath.normpath(posixpath.join(base, within, each.name)))
+    for number, entry in enumerate(header["file_entry"], 0 if modern else 1):
+        if entry.name:
+            within = directories[entry.dir_index] if 0 < entry.dir_index < len(directories) else b""
+            result[number] = os.fsdecode(posixpath.normpath(posixpath.join(base, within, entry.name)))
     return result

@@ -29,82 +29,82 @@ _MOST_CHAIN = 8
 _Parameter = tuple[str, str, bytes | None]
 
 
-def parameters(both: Both, found: Findings) -> None:
+def parameters(both: Both, findings: Findings) -> None:
     """Compares the functions that have code, one by one."""
-    debug = debug_information(both, found)
+    debug = debug_information(both, findings)
     if debug is None:
         return
     entries, dwarf = debug
-    lists = found.theirs(lambda: LocationParser(dwarf.location_lists()))
+    lists = findings.theirs(lambda: LocationParser(dwarf.location_lists()))
     units = iter(dwarf.iter_CUs())
-    while (unit := found.theirs(next, units, None)) is not None:
-        top = found.theirs(unit.get_top_DIE)
+    while (unit := findings.theirs(next, units, None)) is not None:
+        top = findings.theirs(unit.get_top_DIE)
         if top is not None and {"DW_AT_GNU_dwo_name", "DW_AT_dwo_name"} & top.attributes.keys():
-            found.known("split off")
+            findings.count_reason("split off")
             continue
         dies = iter(unit.iter_DIEs())
-        while (die := found.theirs(next, dies, None)) is not None:
+        while (die := findings.theirs(next, dies, None)) is not None:
             if die.tag == "DW_TAG_subprogram" and "DW_AT_low_pc" in die.attributes:
-                _function(found, entries, lists, top, die)
+                _function(findings, entries, lists, top, die)
 
 
-def _function(found: Findings, entries: Entries, lists: Any, top: Any, die: Any) -> None:
+def _function(findings: Findings, entries: Entries, lists: Any, top: Any, die: Any) -> None:
     start = die.attributes["DW_AT_low_pc"].value
     if not start:
-        found.known("one place")  # what the linker dropped
+        findings.count_reason("one place")  # what the linker dropped
         return
-    theirs = found.theirs(_theirs, lists, top, die, start)
+    theirs = findings.theirs(_theirs, lists, top, die, start)
     if theirs is None:
         return
     what = f"the function at {start:#x}"
-    function = found.ours(function_at, entries, start)
+    function = findings.ours(function_at, entries, start)
     if function is None or isinstance(function, str):
-        found.same(what, function, theirs)
+        findings.same(what, function, theirs)
         return
     if function.id != die.offset:
-        found.known("one place")
+        findings.count_reason("one place")
         return
-    found.same(what, found.ours(_ours, function, start), theirs)
+    findings.same(what, findings.ours(_ours, function, start), theirs)
 
 
 def _ours(function: Entry, start: int) -> list[_Parameter]:
     return [
-        (types.spelling(attribute(declared, dw.TYPE)), name_of(declared), location_at(own, start))
-        for declared, own in parameters_of(function)
+        (types.spelling(attribute(declared, dw.TYPE)), name_of(declared), location_at(place, start))
+        for declared, place in parameters_of(function)
     ]
 
 
 def _theirs(lists: Any, top: Any, die: Any, start: int) -> list[_Parameter]:
-    own = [each for each in die.iter_children() if each.tag == "DW_TAG_formal_parameter"]
-    pairs = [(each, each) for each in own]
+    parameters_of_copy = [child for child in die.iter_children() if child.tag == "DW_TAG_formal_parameter"]
+    pairs = [(parameter, parameter) for parameter in parameters_of_copy]
     if "DW_AT_abstract_origin" in die.attributes:
         abstract = die.get_DIE_from_attribute("DW_AT_abstract_origin")
         copies = {}
-        for each in own:
-            if "DW_AT_abstract_origin" in each.attributes:
-                copies[each.get_DIE_from_attribute("DW_AT_abstract_origin").offset] = each
-        declared = [each for each in abstract.iter_children() if each.tag == "DW_TAG_formal_parameter"]
-        pairs = [(each, copies.get(each.offset, each)) for each in declared] or pairs
+        for parameter in parameters_of_copy:
+            if "DW_AT_abstract_origin" in parameter.attributes:
+                copies[parameter.get_DIE_from_attribute("DW_AT_abstract_origin").offset] = parameter
+        declared = [child for child in abstract.iter_children() if child.tag == "DW_TAG_formal_parameter"]
+        pairs = [(parameter, copies.get(parameter.offset, parameter)) for parameter in declared] or pairs
     return [
-        (_spelling(_followed(each, "DW_AT_type")), _text(each) or _text(_origins(each)[-1]),
+        (_spelling(_followed(parameter, "DW_AT_type")), _text(parameter) or _text(_origins(parameter)[-1]),
          _location(lists, top, copy, start))
-        for each, copy in pairs
+        for parameter, copy in pairs
     ]
 
 
 def _origins(die: Any) -> list[Any]:
     """The entry, the one that it is a copy of, and so on."""
-    made = [die]
+    origins = [die]
     for _ in range(_MOST_CHAIN - 1):
-        name = next((each for each in _COPY_OF if each in made[-1].attributes), None)
+        name = next((attribute for attribute in _COPY_OF if attribute in origins[-1].attributes), None)
         if name is None:
             break
-        made.append(made[-1].get_DIE_from_attribute(name))
-    return made
+        origins.append(origins[-1].get_DIE_from_attribute(name))
+    return origins
 
 
 def _followed(die: Any, name: str) -> Any:
-    return next((each.get_DIE_from_attribute(name) for each in _origins(die) if name in each.attributes), None)
+    return next((origin.get_DIE_from_attribute(name) for origin in _origins(die) if name in origin.attributes), None)
 
 
 def _text(die: Any) -> str:
@@ -141,11 +141,11 @@ def _location(lists: Any, top: Any, die: Any, start: int) -> bytes | None:
     if isinstance(said, LocationExpr):
         return bytes(said.loc_expr)
     base = top.attributes["DW_AT_low_pc"].value if "DW_AT_low_pc" in top.attributes else 0
-    for each in said:
-        if isinstance(each, BaseAddressEntry):
-            base = each.base_address
-        elif isinstance(each, LocationEntry):
-            within = 0 if each.is_absolute else base
-            if each.begin_offset == -1 or each.begin_offset + within <= start < each.end_offset + within:
-                return bytes(each.loc_expr)
+    for entry in said:
+        if isinstance(entry, BaseAddressEntry):
+            base = entry.base_address
+        elif isinstance(entry, LocationEntry):
+            within = 0 if entry.is_absolute else base
+            if entry.begin_offset == -1 or entry.begin_offset + within <= start < entry.end_offset + within:
+                return bytes(entry.loc_expr)
     return b""

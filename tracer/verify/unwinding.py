@@ -18,7 +18,7 @@ from tracer.verify.files import Both
 from tracer.verify.findings import Findings
 
 _DEF_CFA_SF = 0x12
-_At = Callable[[int], Frame | None]
+_FindFrame = Callable[[int], Frame | None]
 _KINDS = {
     RegisterRule.UNDEFINED: rules.UNDEFINED, RegisterRule.OFFSET: rules.OFFSET, RegisterRule.VAL_OFFSET: rules.VALUE,
     RegisterRule.REGISTER: rules.REGISTER, RegisterRule.EXPRESSION: rules.EXPRESSION,
@@ -26,55 +26,55 @@ _KINDS = {
 }  # fmt: skip
 
 
-def unwinding(both: Both, found: Findings) -> None:
+def unwinding(both: Both, findings: Findings) -> None:
     """Compares `.eh_frame`, then `.debug_frame`."""
     if both.elf.machine not in ARCHES:
-        found.known("machine")
+        findings.count_reason("machine")
         return
-    table = found.theirs(both.unwind_table, ".eh_frame")
+    table = findings.theirs(both.unwind_table, ".eh_frame")
     if table is not None:
-        _section(found, Frames(both.elf).at, table)
-    table = found.theirs(both.unwind_table, ".debug_frame")
+        _section(findings, Frames(both.elf).frame_at, table)
+    table = findings.theirs(both.unwind_table, ".debug_frame")
     if table is not None:
-        data = found.ours(content, both.elf, ".debug_frame")
+        data = findings.ours(content, both.elf, ".debug_frame")
         if isinstance(data, str):
-            found.same(".debug_frame", data, "read", counts=False)
+            findings.same(".debug_frame", data, "read", counts=False)
             return
-        _section(found, DebugFrames(data, both.elf.word).at, table)
+        _section(findings, DebugFrames(data, both.elf.word).frame_at, table)
 
 
-def _section(found: Findings, at: _At, info: Any) -> None:
+def _section(findings: Findings, find_frame: _FindFrame, info: Any) -> None:
     ranges: list[tuple[int, int]] = []
     differing = []
     try:
-        for entry in _entries(found, info):
+        for entry in _entries(findings, info):
             start, size = entry["initial_location"], entry["address_range"]
             if not start or not size:
-                found.known("one place")
+                findings.count_reason("one place")
                 continue
             ranges.append((start, start + size))
-            table = found.theirs(lambda entry=entry: entry.get_decoded().table)
+            table = findings.theirs(lambda entry=entry: entry.get_decoded().table)
             rows = {row["pc"]: row for row in table or () if start <= row["pc"] < start + size}
             if table is not None and not rows:
-                found.known("unfinished")
-            elif rows and not _compare(found, at, entry, rows, ""):
+                findings.count_reason("unfinished")
+            elif rows and not _compare(findings, find_frame, entry, rows, ""):
                 differing.append((entry, rows))
     finally:
         for entry, rows in differing:
-            _compare(found, at, entry, rows, _reason(entry, ranges))
+            _compare(findings, find_frame, entry, rows, _reason(entry, ranges))
 
 
 def _reason(entry: Any, ranges: list[tuple[int, int]]) -> str:
-    """Why an entry may differ; "none" for no known reason."""
+    """Says why an entry may differ; "none" for no known reason."""
     start, end = entry["initial_location"], entry["initial_location"] + entry["address_range"]
     if sum(first < end and start < last for first, last in ranges) > 1:
         return "one place"
     return "signed factor" if any(
-        each.opcode == _DEF_CFA_SF for one in (entry.cie, entry) for each in one.instructions
+        instruction.opcode == _DEF_CFA_SF for one in (entry.cie, entry) for instruction in one.instructions
     ) else "none"  # fmt: skip
 
 
-def _entries(found: Findings, info: Any) -> Iterator[Any]:
+def _entries(findings: Findings, info: Any) -> Iterator[Any]:
     """The functions' entries. pyelftools reads all of a section at once: here one by one, so that its time is bounded
     and one that it cannot read costs no other.
     """
@@ -82,7 +82,7 @@ def _entries(found: Findings, info: Any) -> Iterator[Any]:
     while offset + 4 <= info.size:
         info.stream.seek(offset)
         length = int.from_bytes(info.stream.read(4), "little")
-        entry = found.theirs(info._parse_entry_at, offset)
+        entry = findings.theirs(info._parse_entry_at, offset)
         if isinstance(entry, FDE):
             yield entry
         if length == 0xFFFFFFFF:
@@ -90,18 +90,20 @@ def _entries(found: Findings, info: Any) -> Iterator[Any]:
         offset += 4 + length
 
 
-def _compare(found: Findings, at: _At, entry: Any, rows: dict[int, dict[Any, Any]], reason: str) -> bool:
+def _compare(
+    findings: Findings, find_frame: _FindFrame, entry: Any, rows: dict[int, dict[Any, Any]], reason: str
+) -> bool:
     """Compares the rows of an entry. Without a `reason`, nothing is said of an entry that differs."""
     start, size = entry["initial_location"], entry["address_range"]
     last = rows[max(rows)]
     pairs = [
-        (address, _ours(at(address), address), _theirs(rows.get(address, last), entry))
+        (address, _ours(find_frame(address), address), _theirs(rows.get(address, last), entry))
         for address in sorted({*rows, start + size - 1})
     ]
     if not reason and any(mine != other for _, mine, other in pairs):
         return False
     for address, mine, other in pairs:
-        found.same(f"the rule at {address:#x}", mine, other, reason if reason != "none" else "")
+        findings.same(f"the rule at {address:#x}", mine, other, reason if reason != "none" else "")
     return True
 
 
@@ -118,7 +120,7 @@ def _theirs(row: dict[Any, Any], entry: Any) -> object:
     rule = row["cfa"]
     cfa = bytes(rule.expr) if rule.expr is not None else (rule.reg, rule.offset)
     saved = {}
-    for register in sorted(each for each in row if isinstance(each, int)):
+    for register in sorted(key for key in row if isinstance(key, int)):
         how = row[register]
         if how.type != RegisterRule.SAME_VALUE:
             value = how.arg if how.arg is not None else 0

@@ -66,18 +66,18 @@ def _parts() -> dict[str, Compare]:
 
 
 def compared(path: str, name: str, compare: Compare, limit_s: float) -> Part:
-    """One part of a file, compared in this very process."""
+    """Compares one part of a file, in this very process."""
     from tracer.verify.files import Both
 
-    found = Findings(name, time.monotonic() + limit_s)
+    findings = Findings(name, time.monotonic() + limit_s)
     try:
         with closing(Both(path)) as both:
-            compare(both, found)
+            compare(both, findings)
     except OutOfTime:
-        return found.part("its time ended")
+        return findings.part("its time ended")
     except MemoryError:
-        return found.part("it takes more memory than is allowed")
-    return found.part()
+        return findings.part("it takes more memory than is allowed")
+    return findings.part()
 
 
 def _by_child(path: str, name: str, compare: Compare, limit_s: float) -> Part:
@@ -101,22 +101,22 @@ def _by_child(path: str, name: str, compare: Compare, limit_s: float) -> Part:
 
 
 def _answer(reading: int, until: float) -> bytes:
-    """All that a child writes until a moment."""
-    found = b""
-    while (left := until - time.monotonic()) > 0 and len(found) < _MOST_ANSWERED:
-        if select.select([reading], [], [], left)[0]:
+    """Reads all that a child writes until a moment."""
+    answer = b""
+    while (remaining_s := until - time.monotonic()) > 0 and len(answer) < _MOST_ANSWERED:
+        if select.select([reading], [], [], remaining_s)[0]:
             some = os.read(reading, 1 << 16)
             if not some:
                 break
-            found += some
-    return found
+            answer += some
+    return answer
 
 
 def _run(path: str, name: str, compare: Compare, limit_s: float, writing: int) -> NoReturn:
     """The child. It outlives a killed tracer by no more than its time."""
     try:
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(each, signal.SIG_DFL)
+        for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(ending, signal.SIG_DFL)
         seconds = int(limit_s + _BEYOND_S) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))

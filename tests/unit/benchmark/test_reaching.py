@@ -67,7 +67,7 @@ def test_without_one_it_may_add_what_0_26_added_at_its_floor() -> None:
 def test_without_uprobe_multi_the_floor_is_that_of_a_perf_event() -> None:
     found = results(program_perf={"floor": 500}, string={"bcc": 600})
     (verdict,) = verdicts(found, [])
-    assert (verdict.rule, verdict.found, verdict.is_met) == ("≤ 1.26 × an empty BPF program", "1.20", True)
+    assert (verdict.rule, verdict.measured, verdict.is_met) == ("≤ 1.26 × an empty BPF program", "1.20", True)
 
 
 def test_one_that_attaches_site_by_site_is_not_asked_for_thousands() -> None:

@@ -134,6 +134,6 @@ def test_a_request_comes_to_a_compiled_program_and_between_the_plan_is_shown() -
 def test_a_process_is_held_until_the_request_is_closed() -> None:
     with Prepared(Request(Source(BEGIN), pid=os.getpid())) as prepared:
         assert prepared.processes is not None and prepared.target.pids == (os.getpid(),)
-        (process,) = prepared.processes.each
+        (process,) = prepared.processes.members
         assert os.fstat(process.pidfd)
     assert process.pidfd == -1

@@ -118,7 +118,7 @@ def test_a_mistake_of_our_reader_is_a_line(shop: Path, mistake: str, monkeypatch
     monkeypatch.setattr(module, function, wrong(getattr(module, function), change))
     found = part(shop, name)
     assert found.differences[0].startswith(said)
-    assert (found.known, found.cut) == ((), "")
+    assert (found.reasons, found.cut) == ((), "")
 
 
 def test_a_difference_ends_it_with_status_1(
@@ -178,7 +178,7 @@ def test_a_debug_section_that_pyelftools_cannot_unpack_costs_no_other_part(shop:
     data[place : place + 4] = (9).to_bytes(4, "little")
     packed.write_bytes(data)
     found = part(packed, "rows of the line table")
-    assert (found.differences, dict(found.known)) == ((), {"zstd": 1})
+    assert (found.differences, dict(found.reasons)) == ((), {"zstd": 1})
     assert part(packed, "unwind rules") == part(shop, "unwind rules")
 
 
@@ -200,9 +200,9 @@ def test_what_pyelftools_raises_has_its_reason() -> None:
     for error in (AssertionError("Unknown CFI opcode: 0x2f"), MemoryError(), ValueError("new to us")):
         assert found.theirs(fail, error) is None
     told = found.part()
-    assert dict(told.known) == {"instruction": 1, "memory": 1, "raised": 1}
+    assert dict(told.reasons) == {"instruction": 1, "memory": 1, "raised": 1}
     assert told.raised == "ValueError: new to us"
-    assert {*dict(told.known)} | {name for _, name in known.RAISED} <= known.REASONS.keys()
+    assert {*dict(told.reasons)} | {name for _, name in known.RAISED} <= known.REASONS.keys()
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,7 @@ class BccSession:
                 self._stacks.count_endings(lambda number: self._summed(LOSSES, len(LOSS_CAUSES) + number))
 
     def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterator[Event]:
-        """After `detach`: what was still in the ring."""
+        """Returns, after `detach`, what was still in the ring."""
         incoming = self._incoming
         incoming.take()
         while incoming.unfinished:

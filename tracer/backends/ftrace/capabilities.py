@@ -1,4 +1,4 @@
-"""What this host allows the ftrace backend, by trying."""
+"""Finds by trying what this host allows the ftrace backend."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ _Clauses = list[tuple[Clause, Variant, int]]
 
 
 def _by_place(plan: Plan) -> list[tuple[Site, _Clauses]]:
-    """Each place once, with its clauses in the order of the program."""
+    """The places, each once, with its clauses in the order of the program."""
     places: dict[object, tuple[Site, _Clauses]] = {}
     numbers = first_numbers(plan)
     for probe in plan.probes:

@@ -1,4 +1,4 @@
-"""From the kernel's ftrace capabilities to the state of each feature."""
+"""Derives the state of each feature from the kernel's ftrace capabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a clause reads at a hit, as fetch arguments of uprobe_events, and how its values come out of a sample.
+"""Fetch arguments of uprobe_events for what a clause reads at a hit, and the sources that take its values out of a
+sample.
 
 A fetch argument is a name, a place and a type, `f0=+0(%di):s32`. The kernel reads all of them at the hit, one after the
 other, into one buffer. Two things it does not tell, so the event must be laid out to show them (tried on 6.18):
@@ -188,7 +189,7 @@ class Fetches:
                 return self._held(source, index)
             case values.Memory(base=base, offset=offset, type=type) if base is not None:
                 place = self._pointed(base)
-                number = self.index(Fetch(_at(place, offset), f"{'s' if type.signed else 'u'}{type.bits}"))
+                number = self.index(Fetch(_offset_by(place, offset), f"{'s' if type.signed else 'u'}{type.bits}"))
                 return Number(number, self._guard(place, offset, type.bits // 8))
             case values.Bytes(base=base, offset=offset, size=size) if base is not None:
                 if size > _MOST_IN_ARRAYS:
@@ -201,7 +202,7 @@ class Fetches:
             case values.Text(base=base, offset=offset, size=size, sized=sized, measured=measured) if base is not None:
                 place = self._pointed(base)
                 if not sized and not measured:
-                    text = self.index(Fetch(_at(place, offset), "string"))
+                    text = self.index(Fetch(_offset_by(place, offset), "string"))
                     return Text(text, self._pointer(base), offset, size - 1)
                 wanted = size - 1 if sized else size
                 self.sized[place, offset] = max(wanted, self.sized.get((place, offset), 0))
@@ -229,9 +230,9 @@ class Fetches:
             for fetch in _arrays(*bytes_of, min(wanted, share)):
                 self.index(fetch)
         for bytes_of in self.sized:
-            self.index(Fetch(_at(*bytes_of), "string"))
+            self.index(Fetch(_offset_by(*bytes_of), "string"))
         arrays = tuple(map(self.index, _arrays(place, offset, min(self.sized[place, offset], share))))
-        return replace(source, fetch=self.index(Fetch(_at(place, offset), "string")), arrays=arrays)
+        return replace(source, fetch=self.index(Fetch(_offset_by(place, offset), "string")), arrays=arrays)
 
     def value(self, source: values.Argument | values.ReturnValue | values.Register) -> Number | Constant:
         """The source of an argument, of the return value or of a register."""
@@ -251,7 +252,7 @@ class Fetches:
                 return Constant(None)
             case Mem(base=str(base), disp=disp, index=None):
                 # The stack is there as long as the thread is; anything else is guarded.
-                number = self.index(Fetch(_at(f"%{base}", disp), sort))
+                number = self.index(Fetch(_offset_by(f"%{base}", disp), sort))
                 guard = None if base in ("sp", "bp") else self._guard(f"%{base}", disp, spec.size)
                 return Number(number, guard)
             case operand:
@@ -289,16 +290,16 @@ class Fetches:
             return self.value(base)
         assert isinstance(base, values.Memory) and base.base is not None
         place = self._pointed(base.base)
-        return Number(self.index(Fetch(_at(place, base.offset), "u64")), self._guard(place, base.offset, 8))
+        return Number(self.index(Fetch(_offset_by(place, base.offset), "u64")), self._guard(place, base.offset, 8))
 
     def _guard(self, place: str, offset: int, size: int) -> int:
-        return self.index(Fetch(_at(place, offset + size - 1), "string"))
+        return self.index(Fetch(_offset_by(place, offset + size - 1), "string"))
 
     def _pointed(self, base: values.Source) -> str:
         """The place that holds the base of an address."""
         if isinstance(base, values.Memory):
             assert base.base is not None
-            return _at(self._pointed(base.base), base.offset)
+            return _offset_by(self._pointed(base.base), base.offset)
         if isinstance(base, values.ReturnValue):
             return self.retval
         if isinstance(base, values.Register):
@@ -342,10 +343,10 @@ def _arrays(place: str, offset: int, size: int) -> Iterator[Fetch]:
     """The bytes of a string, `size` or some more."""
     numbers = -(-size // 8)
     for first in range(0, numbers, _NUMBERS):
-        yield Fetch(_at(place, offset + 8 * first), f"u64[{min(_NUMBERS, numbers - first)}]")
+        yield Fetch(_offset_by(place, offset + 8 * first), f"u64[{min(_NUMBERS, numbers - first)}]")
 
 
-def _at(place: str, offset: int) -> str:
+def _offset_by(place: str, offset: int) -> str:
     """Memory at an offset from what a place holds; without one the offset is the address."""
     return f"{offset:+d}({place})" if place else f"@0x{offset % (1 << 64):x}"
 

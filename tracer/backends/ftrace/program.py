@@ -43,8 +43,8 @@ GROUP = "GROUP"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One clause at an event, with the sources of its hit tuple. `untested` is the part of its predicate that the
-    kernel does not test, in the user's words.
+    """A clause at an event, with the sources of its hit tuple. `untested` is the part of its predicate that the kernel
+    does not test, in the user's words.
     """
 
     clause: Clause
@@ -56,9 +56,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class ProbeEvent(uprobe_events.UprobeEvent):
-    """One trace event. `filter` is set in the kernel; `counts` names the maps that count its hits where nothing else is
-    to be done at them, so that no samples are needed, else it is empty. `hist` are the triggers that do all of it where
-    the kernel has them and all processes are traced; `reasons` say, of its maps, why they are not in the kernel.
+    """A trace event of the program. `filter` is set in the kernel; `counts` names the maps that count its hits where
+    nothing else is to be done at them, so that no samples are needed, else it is empty. `hist` are the triggers that do
+    all of it where the kernel has them and all processes are traced; `reasons` say, of its maps, why they are not in
+    the kernel.
     """
 
     branches: tuple[tuple[Run, ...], ...]
@@ -117,7 +118,7 @@ class ProbeEvent(uprobe_events.UprobeEvent):
 
     @property
     def group(self) -> Hashable:
-        """The same for events that can be one."""
+        """The group of an event: events of one group can be one."""
         return self.attacher.group(self.places[0].site)
 
     @property
@@ -128,7 +129,7 @@ class ProbeEvent(uprobe_events.UprobeEvent):
     @property
     def ends(self) -> bool:
         """Whether calls end there that a clause has seen begin."""
-        return any(run.clause.ends is not None for runs in self.branches for run in runs)
+        return any(run.clause.is_end for runs in self.branches for run in runs)
 
     @property
     def wants_stack(self) -> bool:

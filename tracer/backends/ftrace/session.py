@@ -169,7 +169,7 @@ class FtraceSession:
             self._missed += (said,)
 
     def _detach_soon(self, point: int) -> None:
-        """Others may hold the lock that this needs, and wait for the thread that hangs."""
+        """Detaches without a wait: others may hold the lock that this needs, and wait for the thread that hangs."""
         assert self._definitions is not None
         watcher = self._definitions.watcher
         before, watcher.patience_s = watcher.patience_s, AT_ONCE_S
@@ -391,8 +391,8 @@ class FtraceSession:
         self, definitions: Definitions, attachment: Attachment, events: Sequence[ProbeEvent], first: int = 0,
         named: ThreadNames | None = None,
     ) -> dict[int, Decoder]:
-        """Those of the events that are sampled, by their ids; what others count goes into the maps. `first`: the number
-        of the first among the descriptors.
+        """The decoders of the events that are sampled, by their ids; what others count goes into the maps. `first`: the
+        number of the first among the descriptors.
         """
         separate = self._program.plan.separate_points
         clauses = ClauseDecoders(self._typed, self._runtime, self.gone if separate else None)

@@ -65,9 +65,9 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """One table: the fields of its key and those it sums, as they are written, its condition ("" for none), how many
-    rows one branch of the event can need, and what the rows of each branch feed. `branch` is the field that tells the
-    branches apart, "" where there is one.
+    """A hist trigger, which keeps one table: the fields of its key and those it sums, as they are written, its
+    condition ("" for none), how many rows one branch of the event can need, and what the rows of each branch feed.
+    `branch` is the field that tells the branches apart, "" where there is one.
     """
 
     keys: tuple[str, ...]

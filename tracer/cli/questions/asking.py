@@ -1,4 +1,4 @@
-"""What the commands for the usual questions share: their options, and the run of the program that each writes."""
+"""The commands for the usual questions share their options, and the run of the program that each writes."""
 
 # Annotations are values here: Typer would evaluate each of their texts at every start.
 import sys
@@ -68,7 +68,7 @@ Stack = Annotated[bool, typer.Option("-s", help="Print the user stack of each ev
 
 
 class Counting(Options):
-    """What is counted apart, which hits count, and how often what is counted is printed."""
+    """The options that say what is counted apart, which hits count, and how often the counts are printed."""
 
     by: By = None
     where: Filter = None
@@ -77,7 +77,7 @@ class Counting(Options):
     top: Top = None
 
     def words(self) -> "tuple[Words, Words]":
-        """What --by and --filter say. Raises `ProgramError`."""
+        """The words of --by and --filter. Raises `ProgramError`."""
         from tracer.cli.questions.text import Words, condition, expressions
 
         key = expressions(self.by, "--by") if self.by is not None else Words()

@@ -112,7 +112,7 @@ def expression(word: str, name: str) -> Words:
 
 
 def condition(word: str, name: str) -> Words:
-    """What can stand between the slashes of a predicate. Raises `ProgramError`."""
+    """A predicate, without its slashes. Raises `ProgramError`."""
     return _read(word, name, lambda parser: (parser.predicate(),))
 
 
@@ -150,7 +150,7 @@ def clause(probes: Sequence[Probe], where: Words, body: str | None) -> str:
 
 
 def key_of(probes: Sequence[Probe], by: Words) -> str:
-    """What a map counts by, without brackets: as asked, else the probe where there may be several."""
+    """The key of a map, without brackets: as asked, else the probe where there may be several."""
     if by.text:
         return by.text
     if len(probes) == 1 and not probes[0].several:
@@ -161,7 +161,7 @@ def key_of(probes: Sequence[Probe], by: Words) -> str:
 
 
 def printed(maps: Sequence[str], period: str | None, times: int | None, top: int | None) -> tuple[str, str]:
-    """What stands before a program and after it, so that the `maps` are printed every `period`, `times` times, of each
+    """The clauses before a program and after it, so that the `maps` are printed every `period`, `times` times, of each
     the `top` greatest. Raises `UsageError`.
     """
     if times is not None and period is None:

@@ -28,7 +28,7 @@ def dry_run_text(compiled: Compiled, forced: str | None) -> str:
 
 
 def steering_nothing(text: str) -> str:
-    """The same lines, with what could steer a terminal escaped: a program's text is not always the user's own."""
+    """Escapes in lines what could steer a terminal: a program's text is not always the user's own."""
     return "\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n"))
 
 

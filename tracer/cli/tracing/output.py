@@ -24,7 +24,7 @@ from tracer.host.polling import ready
 from tracer.render.notices import DETAIL, NOTE, WARNING, Attached, Consumer, Lost, Notice, Overhead, Waits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import ExitStack
 
     from tracer.cli.tracing.status import StatusLine
@@ -242,8 +242,14 @@ class Talk(Consumer):
         self._quiet = quiet
         self._verbose = verbose
         self._warns = warns
+        self.as_wanted: Callable[[Notice], Notice | None] = lambda notice: notice
+        """What is said in the place of a notice; None for nothing."""
 
     def notice(self, notice: Notice) -> None:
+        wanted = self.as_wanted(notice)
+        if wanted is None:
+            return
+        notice = wanted
         if isinstance(notice, Attached):
             self._attached(notice)
         elif isinstance(notice, Overhead):
@@ -299,7 +305,7 @@ class Talk(Consumer):
 
 
 def _reopened(descriptor: int) -> int:
-    """The same pipe or terminal, opened for us alone; -1 where that is not allowed."""
+    """Opens a pipe or terminal again, for us alone; -1 where that is not allowed."""
     flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
         return os.open(f"/proc/self/fd/{descriptor}", flags)

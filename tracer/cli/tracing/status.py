@@ -43,7 +43,7 @@ class StatusLine:
         self._seconds = min((limit for limit in (seconds, self._seconds) if limit is not None), default=None)
 
     def attached(self, places: int) -> None:
-        """There are probes at so many places."""
+        """Notes that there are probes at so many places."""
         self._places, self._begun, self._next = places, time.monotonic(), 0.0
 
     def look(self) -> None:

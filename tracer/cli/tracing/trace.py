@@ -39,7 +39,11 @@ def trace(prepared: Prepared, printing: Printing) -> int:
         talk = Talk(words, outs, request.quiet, request.verbose, printing.warnings, status)
 
         def results(names: Names | None, effects: Effects) -> Consumer:
-            if printing.stacks is None and not printing.also:
+            if printing.flow is not None:
+                flow = printing.flow(program, names, outs[0], request.quiet, effects)
+                flow.lost_so_far, talk.as_wanted = lambda: whole.so_far()[1], flow.as_wanted
+                consumer = printing.set(flow)
+            elif printing.stacks is None and not printing.also:
                 renderer = renderer_of(printing.format)(program, names, outs[0], request.quiet, effects)
                 consumer = printing.set(renderer)
             else:

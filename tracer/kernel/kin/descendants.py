@@ -17,7 +17,7 @@ class Family:
     """
 
     def __init__(self, processes: Iterable[tuple[int, int]]) -> None:
-        """Each with a pidfd, -1 where there is none. Raises `TracerError`."""
+        """Follows each of the processes, which come with a pidfd, -1 where there is none. Raises `TracerError`."""
         self._epoll = select.epoll()
         self._branches: list[_Branch] = []
         try:

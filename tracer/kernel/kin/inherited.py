@@ -25,7 +25,7 @@ class Inherited:
     """
 
     def __init__(self, pid: int, flags: int = perf.INHERIT, sample_type: int = perf.SAMPLE_TIME) -> None:
-        """Without `perf.INHERIT` the main thread alone has one. Raises `OSError`."""
+        """Opens the event in each thread; without `perf.INHERIT` in the main thread alone. Raises `OSError`."""
         self._pid = pid
         self._flags = flags | perf.DISABLED
         self._sample_type = sample_type
@@ -92,7 +92,7 @@ class Inherited:
         self._epoll.close()
 
     def _open(self, thread: int) -> int:
-        """One ring serves all, and lives as long."""
+        """Opens the event in a thread. One ring serves all, and lives as long."""
         if self._ring is None:
             self._ring = perf.Ring(
                 self._cpu, mmap.PAGESIZE, None, self._flags, pid=thread, sample_type=self._sample_type

@@ -15,10 +15,10 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One probe. `kind` is uprobe, uretprobe, kprobe, kretprobe or perf; `place` a file and an offset, or a function of
-    the kernel, "" where the kernel does not tell it; `places` how many it has, of which `place` is the first. `through`
-    says what made it: the group and name of a trace event, or the number and name of a BPF program. `hits` and `misses`
-    are None where they are not counted.
+    """A probe that stands in the kernel, whoever set it. `kind` is uprobe, uretprobe, kprobe, kretprobe or perf;
+    `place` a file and an offset, or a function of the kernel, "" where the kernel does not tell it; `places` how many
+    it has, of which `place` is the first. `through` says what made it: the group and name of a trace event, or the
+    number and name of a BPF program. `hits` and `misses` are None where they are not counted.
     """
 
     kind: str

@@ -1,4 +1,6 @@
-"""All probes: those of trace events, of BPF links, and of perf events, each with the processes that hold it."""
+"""Finds all probes of the machine: those of trace events, of BPF links, and of perf events, each with the processes
+that hold it.
+"""
 
 from __future__ import annotations
 

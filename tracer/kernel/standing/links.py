@@ -141,7 +141,7 @@ def _text(buffer: ctypes.Array[ctypes.c_char]) -> str:
 
 
 def _program(number: int) -> Program:
-    """What the kernel tells of a program. It counts runs where kernel.bpf_stats_enabled is set, and else none."""
+    """Asks the kernel about a program. It counts runs where kernel.bpf_stats_enabled is set, and else none."""
     try:
         fd = bpf(_PROGRAM_BY_ID, struct.pack("=IIII", number, 0, 0, 0))
     except OSError:

@@ -1,1 +1,1 @@
-"""What the kernel does with an instruction, found out by trying."""
+"""Trials of what the kernel does with an instruction."""

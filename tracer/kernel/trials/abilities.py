@@ -1,4 +1,4 @@
-"""What this kernel's perf can do, by trying."""
+"""Trials of what this kernel's perf can do."""
 
 from __future__ import annotations
 

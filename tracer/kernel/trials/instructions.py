@@ -66,7 +66,7 @@ def where(site: FileSite) -> tuple[str, int]:
 def codes_at(path: bytes, offsets: Sequence[int]) -> list[bytes]:
     """The first 16 bytes at each place of a file."""
     from tracer.opening import opened
-    from tracer.resolve.sites.site_code import code_at
+    from tracer.resolve.files.first_bytes import code_at
 
     file = opened(path)
     try:
@@ -79,7 +79,7 @@ def codes_at(path: bytes, offsets: Sequence[int]) -> list[bytes]:
 
 
 def codes_of(sites: Sequence[FileSite]) -> list[bytes]:
-    """The same for each of these sites, by the paths of their files. Raises `OSError`."""
+    """The first 16 bytes at each of these sites, read through the paths of their files. Raises `OSError`."""
     offsets: dict[str, list[int]] = {}
     for site in sites:
         offsets.setdefault(site.path, []).append(site.offset)

@@ -55,8 +55,8 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class ProbePlace:
-    """One probe of an event: where, its fetch arguments, as many and of the same types as the event's, and the number
-    of its branch: what is to be done there. `points` are the attach points that it is of (`plan.points`).
+    """A place of an event: its site, its fetch arguments, as many and of the same types as the event's, and the number
+    of its branch, which says what is to be done there. `points` are the attach points that it is of (`plan.points`).
     """
 
     site: Site
@@ -72,7 +72,7 @@ class ProbePlace:
 
 @dataclass(frozen=True, slots=True)
 class UprobeEvent:
-    """One trace event with one or several places (Linux 5.4)."""
+    """A trace event with one or several places (Linux 5.4)."""
 
     name: str
     places: tuple[ProbePlace, ...]

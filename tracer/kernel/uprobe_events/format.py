@@ -13,8 +13,8 @@ _REPORT = "--backend bcc reads none; please report it with what -v adds"
 
 @dataclass(frozen=True, slots=True)
 class FieldAt:
-    """One field of an event: bytes from the start of the raw data, size, sign. Dynamic ones hold a descriptor: where
-    the bytes are (low half) and how many (high half).
+    """A field of an event: bytes from the start of the raw data, size, sign. Dynamic ones hold a descriptor: where the
+    bytes are (low half) and how many (high half).
     """
 
     offset: int

@@ -1,4 +1,4 @@
-"""Whose definitions are whose: the name of a session's group, and the test whether the session is alive.
+"""The owners of definitions: the name of a session's group, and the test whether the session is alive.
 
 A session's events stand in the group `tracer_<pid>_<8 hex digits>`. As long as it lives it holds a lock (flock(2)) on
 the file `/run/tracer/<group>`; the kernel drops the lock with the process, however it ends. The lock is the truth: the

@@ -1,5 +1,5 @@
-"""Which places of events the kernel does not probe: found by trying some, machine-wide, for whoever has the file in
-memory (see `kernel.trials.instructions`).
+"""Trials of which places of events the kernel does not probe, machine-wide, for whoever has the file in memory (see
+`kernel.trials.instructions`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Trials:
         return refused
 
     def refused(self, event: UprobeEvent) -> list[ProbePlace]:
-        """All places of an event that the kernel does not probe. Raises `TracerError`, `OSError`."""
+        """Finds all places of an event that the kernel does not probe. Raises `TracerError`, `OSError`."""
         refused: list[ProbePlace] = []
         untried = [list(event.places)]
         while untried:

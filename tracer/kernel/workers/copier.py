@@ -100,7 +100,7 @@ class Copier:
         return self._memory.words[_FULL] != 0
 
     def take(self) -> list[Round]:
-        """All rounds that were not taken yet, one of now among them. [] where there is no room for one."""
+        """Returns all rounds that were not taken yet, one of now among them; [] where there is no room for one."""
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         asked = any(ring.has_data for ring in self._rings)
         if asked:
@@ -165,7 +165,9 @@ class _Memory:
         self.data = memoryview(self._map)[self._data_at :]
 
     def write(self, number: int, start: int, began: int, complete: bool, ends: Sequence[int]) -> None:
-        """All of a round but its data at `at`; `ends`: for each ring the position and the number of bytes."""
+        """Writes all of a round but its data, which begins at `start`; `ends`: for each ring the position and the
+        number of bytes.
+        """
         self._row.pack_into(self._table, number % _SLOTS * self._row.size, start, began, complete, *ends)
 
     def round(self, number: int) -> Round:
@@ -179,7 +181,7 @@ class _Memory:
         return Round(began, bool(complete), blocks, number)
 
     def ends(self, number: int) -> Sequence[int]:
-        """Up to where the last round, which this must be, emptied each ring."""
+        """The positions up to which a round emptied each ring; it must be the last."""
         return self._row.unpack_from(self._table, number % _SLOTS * self._row.size)[3::2]
 
     def give_back(self, start: int, length: int) -> None:
@@ -204,7 +206,7 @@ class _Copying:
         return self._highest > _KEPT
 
     def take(self, asked: bool) -> None:
-        """One round; where the rings are empty only for one who asked."""
+        """Copies one round; where the rings are empty, only for one who asked."""
         memory = self._memory
         self._forget_freed()
         began = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
@@ -238,7 +240,7 @@ class _Copying:
             ring.advance(head)
 
     def give_back(self) -> None:
-        """Some of the memory, where all that was copied has been read."""
+        """Gives back some of the memory, where all that was copied has been read."""
         self._forget_freed()
         if not self._used:
             length = min(self._highest - _KEPT, _KEPT)

@@ -1,4 +1,4 @@
-"""What the kernel needs to take breakpoints out, and whether it has.
+"""Prepares what the kernel needs to take breakpoints out, and looks whether it has taken them.
 
 Linux lowers a place's semaphore before it takes a breakpoint out of a process. Where that would go below 0, the program
 having written the number anew, the breakpoint stays for ever: the kernel logs "ref_ctr going negative" and "failed to
@@ -109,7 +109,7 @@ class Removal:
         return self._counted + self._others
 
     def prepare(self) -> None:
-        """Before a removal: raises what has fallen."""
+        """Raises the semaphores that have fallen, before a removal."""
         if self._counted and time.monotonic() > self._prepared + _AGAIN_S:
             _beside(self._lift)
             self._prepared = time.monotonic()
@@ -119,8 +119,9 @@ class Removal:
             memory.lift(here)
 
     def check(self, only: Collection[Sequence[Any]] | None = None) -> list[Stayed]:
-        """After the last removal, or the last of `only` these places: takes out what has stayed, and returns what stays
-        all the same. Of all processes only where the kernel says that it failed, or says nothing; of some always.
+        """Takes out the breakpoints that have stayed after the last removal, or the last of `only` these places;
+        returns those that stay all the same. Of all processes only where the kernel says that it failed, or says
+        nothing; of some always.
         """
         failed = self._log < 0 or bool(list(_failures(self._log)))
         spots = self._spots if only is None else [spot for spot in self._spots if spot in only]

@@ -155,9 +155,10 @@ class Counting:
         self._images.clear()
 
     def balance(self) -> None:
-        """Before the kernel lowers: it takes off for each copy, and always from that of the lowest address. Where that
-        is less than it takes, it leaves the breakpoints of all copies ("ref_ctr going negative", Linux 6.18). So the
-        lowest one gets what the others have. Raises `OSError` where the lock cannot be had.
+        """Prepares the copies for the kernel, before it lowers them: it takes off for each copy, and always from that
+        of the lowest address. Where that is less than it takes, it leaves the breakpoints of all copies ("ref_ctr going
+        negative", Linux 6.18). So the lowest one gets what the others have. Raises `OSError` where the lock cannot be
+        had.
         """
         with _locked(self._directory):
             for image in self._images.values():
@@ -169,7 +170,9 @@ class Counting:
                         _write(image.memory, addresses[0], lowest + more)
 
     def _settle(self) -> None:
-        """After it: where no copy has a breakpoint any more, nobody counts, and what the kernel left goes."""
+        """Ends the counts after the kernel lowered them: where no copy has a breakpoint any more, nobody counts, and
+        what the kernel left goes.
+        """
         for image in self._images.values():
             for addresses in _copies(image.process.pid, self._semaphores):
                 code = (address - place.address + place.code_address for address, place in addresses.items())

@@ -1,4 +1,4 @@
-"""Which thread holds up the kernel where it attaches or removes probes, and what frees it.
+"""Finds the thread that holds up the kernel where it attaches or removes probes, and says what frees it.
 
 The kernel takes a probe out, and puts in some, only once no thread runs a handler any more that may have begun before
 (SRCU and RCU tasks trace, for all probes of the machine). A handler that reads memory waits in it for a page that does

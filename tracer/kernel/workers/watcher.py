@@ -143,8 +143,9 @@ class Watcher:
             self._ask("hold", descriptors=descriptors[first : first + MOST_DESCRIPTORS])
 
     def mind(self, sites: Sequence[FileSite], pids: Sequence[int]) -> None:
-        """Before the first probe: where the trace has probes, in some processes or (without any) in all, so that every
-        removal is one that the kernel can do, and what stays is found (see `removal`). Sites that come later are added.
+        """Tells it, before the first probe, where the trace has probes, in some processes or (without any) in all, so
+        that every removal is one that the kernel can do, and what stays is found (see `removal`). Sites that come later
+        are added.
         """
         from tracer.kernel.workers.removal import spots_of
 
@@ -153,7 +154,7 @@ class Watcher:
             self._tell("mind", spots, [*pids])
 
     def check(self, sites: Sequence[FileSite]) -> None:
-        """After the removal of some of these sites alone, with which no other shares a place: whether they are gone."""
+        """Has it look whether some sites are gone after their removal; no other site shares a place with them."""
         if self._minds and sites:
             self._check(sites)
 
@@ -249,7 +250,7 @@ class Watcher:
             self._reap()
 
     def forget(self) -> None:
-        """All is undone: drops the steps so far."""
+        """Drops the steps so far, as all is undone."""
         self._tell("forget")
         self._undone = True
 
@@ -262,7 +263,7 @@ class Watcher:
         self._hang_up()
 
     def end(self) -> None:
-        """The same, and waits for it; where it still has steps to do, it goes on alone."""
+        """Lets it end, and waits for that; where it still has steps to do, it goes on alone."""
         self.settle()
         self.leave()
         if self._undone:

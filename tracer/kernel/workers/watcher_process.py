@@ -1,4 +1,4 @@
-"""What the watcher's process does (see `watcher`): it holds nothing of the tracer but one end of a connection."""
+"""The process of the watcher (see `watcher`): it holds nothing of the tracer but one end of a connection."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def run(connection: socket, tracer: int) -> None:
 
 
 def _settle(connection: int, tracer: int) -> None:
-    """None of it is needed for the work, and where the kernel refuses a part the others are done."""
+    """Makes the process small and hard to kill. None of that is needed for the work: where the kernel refuses a part,
+    the others are done.
+    """
     with suppress(OSError):
         os.setsid()  # no terminal, shell or killed process group means it
     with suppress(OSError):

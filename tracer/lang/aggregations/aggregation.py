@@ -1,4 +1,4 @@
-"""What the object of an aggregation says: its arguments, what a key holds, how parts merge, what is shown.
+"""An aggregation is an object that brings its arguments, what a key holds, how parts merge and what is shown.
 
 To add an aggregation, write one `Aggregation` and a test. A key of a map has two forms: *inner*, quick to update, in
 `results.store`, and *outer*, in `results.values`, which are merged, ordered and rendered.

@@ -1,4 +1,4 @@
-"""Which bucket of a histogram a value falls into: one numbering for the C prelude, Python and the renderers.
+"""The buckets of histograms have one numbering, for the C prelude, Python and the renderers.
 
 hist(v, k): v is read as a signed 64-bit integer, as bpftrace reads it whatever its type. Bucket 0 holds the negatives;
 values below 2^k have a bucket each (v + 1); above, each power of two is cut into 2^k equal parts. With k = 0 this

@@ -1,4 +1,4 @@
-"""All aggregations by name: what `MapDecl.kind` says, unless the map holds plain values."""
+"""The registry of the aggregations by name, which is the `MapDecl.kind` of a map that holds no plain values."""
 
 from __future__ import annotations
 

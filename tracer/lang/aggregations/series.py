@@ -103,7 +103,7 @@ def _merge(decl: MapDecl, held: dict[int, Any], other: Mapping[int, Any]) -> dic
 
 
 def _together(decl: MapDecl, values: Sequence[Mapping[int, Any]]) -> list[Series]:
-    """Each from its own first interval to the last of all."""
+    """Extends each series from its own first interval to the last of all."""
     interval, count, _ = decl.parameters
     shown = _reduction(decl).shown
     last = max((number for value in values for number in value), default=0)

@@ -1,4 +1,4 @@
-"""All built-in values and functions by name, the aggregations among them."""
+"""The registries of the built-in values and functions by name, the aggregations among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line and the program's settings say."""
+"""The functions that read the command line and the program's settings."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What other tools call things, and how those are written here; loaded where there is an error to explain."""
+"""The words of other tools, and how they are written here; loaded where there is an error to explain."""

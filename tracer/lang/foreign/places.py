@@ -20,7 +20,7 @@ _QUOTED = r'"([^"]*)"'
 
 
 class Meant(NamedTuple):
-    """What a foreign attach point is called, how it is written here, and how many characters it has."""
+    """The name of a foreign attach point, how it is written here, and how many characters it has."""
 
     message: str
     hint: str
@@ -28,8 +28,8 @@ class Meant(NamedTuple):
 
 
 def meant(text: str, start: int) -> Meant | None:
-    """What the attach point at an offset of the text is elsewhere; None for what is known nowhere. The whole line is
-    looked at, since elsewhere an attach point may go on behind a blank.
+    """Translates the attach point of another tool at an offset of the text; None where no tool has it. It reads the
+    whole line, since elsewhere an attach point may go on behind a blank.
     """
     match = re.compile(r"[^\n{;]*").match(text, start)
     line = match[0].strip() if match else ""
@@ -43,7 +43,7 @@ def meant(text: str, start: int) -> Meant | None:
 
 
 def parts(fields: list[str]) -> Meant | None:
-    """For an attach point in a function that has DTrace's last part, or perf's: `uprobe:libc:malloc:entry`."""
+    """Translates an attach point here whose last part is DTrace's, or perf's: `uprobe:libc:malloc:entry`."""
     if len(fields) == 3 and fields[2] in ("entry", "return"):
         kind = "uprobe" if fields[2] == "entry" else "uretprobe"
         return Meant(f"'{fields[2]}' is DTrace's word", f"write {kind}:{fields[0]}:{fields[1]}")

@@ -94,7 +94,7 @@ class _Body:
         return (ast.Assign(head, self.flag, "=", ast.BoolLit(head, False)),) if self.flagged else ()
 
     def _without_returns(self, body: Sequence[ast.Stmt], loop: bool = False) -> tuple[ast.Stmt, ...]:
-        """The same statements without `return`. `loop`: they stand in a loop, which has to be left."""
+        """Writes the statements without `return`. `loop`: they stand in a loop, which has to be left."""
         result: list[ast.Stmt] = []
         for index, statement in enumerate(body):
             rest = body[index + 1 :]

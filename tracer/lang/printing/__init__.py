@@ -1,1 +1,1 @@
-"""How a program looks: its tree, its types, and its text laid out anew."""
+"""The printers of a program: its tree, its types, and its text laid out anew."""

@@ -13,7 +13,7 @@ from tracer.lang.walk import children
 
 
 def print_typed(program: typed.Program) -> str:
-    """All of it."""
+    """The text of a typed program, a line for each statement."""
     return "\n".join(_lines(program)) + "\n"
 
 

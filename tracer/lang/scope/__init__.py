@@ -1,1 +1,1 @@
-"""What a pass over the program knows, and how it reports."""
+"""The context of a pass over the program: it knows the scopes and the facts, and reports faults."""

@@ -1,4 +1,4 @@
-"""What is known about maps and variables while types are inferred.
+"""The facts about maps and variables that are known while types are inferred.
 
 Each pass over the program collects facts from every use and reads the types that the pass before found, until two
 passes agree. So a clause may read a map that a later clause assigns.
@@ -109,7 +109,7 @@ class MapFacts:
 
 @dataclass(slots=True)
 class Facts:
-    """All of one pass. A variable is known by the clause and the statement that declares it.
+    """The facts of one pass. A variable is known by the clause and the statement that declares it.
 
     `settled` are maps and variables that only depend on themselves (`@x = @x + 1`, `@y = max(@y + 1)`): they start as
     integers.

@@ -1,4 +1,4 @@
-"""Where a parser is in its text, and what every part of it asks of the next token."""
+"""The cursor knows where a parser is in its text, and answers what every part of it asks of the next token."""
 
 from __future__ import annotations
 

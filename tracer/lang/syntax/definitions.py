@@ -1,4 +1,4 @@
-"""What may stand before the clauses: the settings of `config`, declared maps, macros, functions."""
+"""The parsers of what stands before the clauses: the settings of `config`, declared maps, macros, functions."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class TupleType:
         return f"({', '.join(map(str, self.items))})"
 
     def ordered(self, names: tuple[str, ...]) -> TupleType:
-        """The same record with its fields in the order of `names`."""
+        """The record type with its fields in the order of `names`."""
         if names == self.names:
             return self
         return TupleType(tuple(self.items[self.names.index(name)] for name in names), names)

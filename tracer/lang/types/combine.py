@@ -1,4 +1,4 @@
-"""How types combine: bpftrace 0.27's rules for integers, stated once.
+"""Types combine by bpftrace 0.27's rules for integers, which are stated here alone.
 
 bpftrace types a literal as the smallest integer that holds it, and so lets `1` go with signed and unsigned values
 alike; values such as `pid` have 32 bits there, with the same effect. Here all of them have 64 bits, and what the small

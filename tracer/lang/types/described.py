@@ -1,4 +1,4 @@
-"""What bpftrace calls a type: `typeinfo()`."""
+"""The names that bpftrace's `typeinfo()` gives to types."""
 
 from __future__ import annotations
 

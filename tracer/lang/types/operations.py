@@ -1,4 +1,4 @@
-"""What is computed: the semantics of the language's operators, and the operations that steps are made of.
+"""The semantics of the language's operators, and the operations that steps are made of.
 
 The operators are those on integers that are already wrapped to their type. The constant folder uses these functions,
 and they are the reference for what steps become. They follow BPF where C leaves things open, and bpftrace where BPF

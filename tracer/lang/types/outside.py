@@ -1,4 +1,4 @@
-"""What the debug information of the traced files tells the language."""
+"""The answers that the debug information of the traced files gives the language."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Outside(Protocol):
         """The parameters of the function that a site is the entry of; else why they are not known."""
 
     def no_result(self, site: FileSite) -> str:
-        """Why the function that a site is in returns nothing; "" where it returns something, or nobody knows."""
+        """The reason why the function at a site returns nothing; "" where it returns something, or nobody knows."""
 
     def is_in_two(self, site: FileSite) -> bool:
         """Whether the function of a 32-bit program that a site is in returns an integer of 64 bits."""

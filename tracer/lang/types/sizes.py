@@ -1,4 +1,4 @@
-"""How values lie in memory where a program in C would have them: tuples are structs of their items, as in bpftrace."""
+"""Values lie in memory as a program in C would have them: tuples are structs of their items, as in bpftrace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a map of stacks to a profile: every address named while the processes are still known."""
+"""The collector makes a profile of a map of stacks: it names every address while the processes are still known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a traced program says may steer a terminal: colours, its title, the clipboard (OSC 52), keys it sends back."""
+"""The text of a traced program may steer a terminal: colours, its title, the clipboard (OSC 52), keys it sends back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def escaped(text: bytes) -> bytes:
 
 
 def escaped_in_json(text: bytes) -> bytes:
-    """The same of lines of JSON, whose writer leaves only DEL and U+0080 to U+009F as they are."""
+    """Escapes lines of JSON, whose writer leaves only DEL and U+0080 to U+009F as they are."""
     return _STEERING.sub(lambda match: b"\\u%04x" % ord(match[0].decode()), text)
 
 

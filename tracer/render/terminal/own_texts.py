@@ -1,4 +1,4 @@
-"""Which texts of a program are its own: written in it, or put together from such. All others may be anybody's."""
+"""The texts of a program that are its own are written in it, or put together from such. All others may be anybody's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types and parameters from the debug information of the traced files: `lang.types.outside.Outside`.
+"""The debug information of the traced files gives types and parameters: `lang.types.outside.Outside`.
 
 A file is opened when something is asked that no earlier run was told. Answers are kept by the build id, and not at
 all where a file has none: a debug file of a hundred megabytes is then not even opened.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from functools import cached_property, lru_cache, partial
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from tracer import cache
 from tracer.errors import TracerError
@@ -33,7 +33,7 @@ from tracer.lang.types.outside import INSIDE, Lines, Local, Parameter, Piece
 from tracer.resolve import marshalling
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.parameters import parameters_at
-from tracer.resolve.dwarf.calls.results import is_in_two, no_result
+from tracer.resolve.dwarf.calls.results import NOT_SAID, is_in_two, no_result, result_type
 from tracer.resolve.dwarf.functions import (
     attribute,
     function_at,
@@ -52,12 +52,14 @@ from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.elf.variables import Demangler, last_word, variable_of
 
+T = TypeVar("T")
+
 _KIND = "types"
 _TYPES = (
     ArrayType, CharType, EnumType, Field, FloatType, IntType, Lines, Local, NamedType, Parameter, Piece, PointerType,
     StructType,
 )  # fmt: skip
-_CLASSES: dict[str, type] = {each.__name__: each for each in _TYPES}
+_CLASSES: dict[str, type] = {kind.__name__: kind for kind in _TYPES}
 _VARIABLES = frozenset((dw.VARIABLE,))
 _MOST_KEPT = 4096
 """Answers about one file; the next run reads all that are kept."""
@@ -67,18 +69,18 @@ _NOTHING = "there is no debug information of it"
 class Finder(Protocol):
     """Finds variables at places of one file: `resolve.variables.places.Variables`."""
 
-    def at(self, site: FileSite) -> tuple[Local, ...] | None:
-        """See there."""
+    def locals_at(self, site: FileSite) -> tuple[Local, ...] | None:
+        """Returns the variables in scope at a site; None where nothing tells of its function."""
 
     def readable(self, site: FileSite, name: str) -> Lines | None:
-        """See there."""
+        """Returns the lines at which a variable can be read that cannot at a site."""
 
     def close(self) -> None:
-        """See there."""
+        """Closes the files that it opened."""
 
 
 NewFinder = Callable[[str, "Entries", str], Finder]
-"""Makes one, of a file by its path, its debug information and the name by which types remember it."""
+"""Makes the finder of a file, given its path, its debug information and the name by which types remember it."""
 
 
 class DebugInfo:
@@ -101,27 +103,31 @@ class DebugInfo:
                 self._files[key] = _File(key, site.path, lasting, demangler)
 
     def type(self, name: str, sites: tuple[FileSite, ...] = ()) -> Type | str | None:
-        found: Type | str | None = self._meaning(name, sites, _File.type)
-        return found
+        meaning: Type | str | None = self._meaning(name, sites, _File.type)
+        return meaning
 
     def type_at(self, place: tuple[str, int]) -> Type | None:
-        return self._files[place[0]].at(place[1])
+        return self._files[place[0]].type_at(place[1])
 
     def constant(self, name: str, sites: tuple[FileSite, ...] = ()) -> int | str | None:
-        found: int | str | None = self._meaning(name, sites, _File.constant)
-        return found
+        meaning: int | str | None = self._meaning(name, sites, _File.constant)
+        return meaning
 
     def _meaning(self, name: str, sites: tuple[FileSite, ...], ask: Callable[[_File, str, list[int]], Any]) -> Any:
         """The meaning of a name in the files of these sites, of all without any; else in another that knows it."""
         traced: dict[_File, list[int]] = {}
         for site in sites or self._sites:
             traced.setdefault(self._files[_key(site.identity)], []).append(site.address)
-        found = {file: each for file, at in traced.items() if (each := ask(file, name, at)) is not None}
-        others = (file for file in self._files.values() if file not in traced)
-        found = found or {file: each for file in others if (each := ask(file, name, [])) is not None}
-        if len(set(map(layout, found.values()))) > 1:
-            return f"{several(name, sorted(file.path for file in found))}; write a clause for one of them"
-        return next(iter(found.values()), None)
+        others: dict[_File, list[int]] = {file: [] for file in self._files.values() if file not in traced}
+        meanings: dict[_File, Any] = {}
+        for group in (traced, others):
+            for file, addresses in group.items() if not meanings else ():
+                meaning = ask(file, name, addresses)
+                if meaning is not None:
+                    meanings[file] = meaning
+        if len(set(map(layout, meanings.values()))) > 1:
+            return f"{several(name, sorted(file.path for file in meanings))}; write a clause for one of them"
+        return next(iter(meanings.values()), None)
 
     def parameters(self, site: FileSite) -> tuple[Parameter, ...] | str:
         return self._files[_key(site.identity)].parameters(site)
@@ -129,12 +135,16 @@ class DebugInfo:
     def no_result(self, site: FileSite) -> str:
         return self._files[_key(site.identity)].no_result(site, self._unused)
 
+    def result_type(self, site: FileSite) -> Type | str:
+        """The type of what the function that a site is in returns in a register; else why none is known."""
+        return self._files[_key(site.identity)].result_type(site)
+
     def is_in_two(self, site: FileSite) -> bool:
         return self._files[_key(site.identity)].is_in_two(site)
 
     def variable(self, site: FileSite, name: str) -> tuple[int, Type] | str:
-        found = self._files[_key(site.identity)].variable(name, site.address)
-        return found if isinstance(found, str) else (found[0] - site.address, found[1])
+        variable = self._files[_key(site.identity)].variable(name, site.address)
+        return variable if isinstance(variable, str) else (variable[0] - site.address, variable[1])
 
     def variables(self, site: FileSite) -> tuple[Local, ...] | str:
         assert self._finder is not None
@@ -151,7 +161,7 @@ class DebugInfo:
 
 
 class _File:
-    """One file. `known` are the answers so far."""
+    """Answers questions about one file from its debug information, and keeps the answers."""
 
     def __init__(self, key: str, path: str, lasting: bool, demangler: Callable[[], Demangler] | None = None) -> None:
         self.key, self.path, self._lasting, self._demangler = key, path, lasting, demangler
@@ -161,75 +171,68 @@ class _File:
         self._new = False
 
     @cached_property
-    def _known(self) -> dict[tuple[str, str | int], Any]:
+    def _answers(self) -> dict[tuple[str, str | int], Any]:
         content = cache.load(_KIND, cache.key_of(marshalling.version(), self.key)) if self._lasting else None
         return marshal.loads(content) if content is not None else {}  # its digest was right: `keep` wrote it
 
-    def _answer(self, question: str, about: str | int, find: Callable[[Entries], Any]) -> Any:
-        known = self._known.get((question, about), self)
-        if known is self:
+    def _answer(self, question: str, about: str | int, find: Callable[[Entries], T]) -> T | None:
+        plain = self._answers.get((question, about), self)
+        if plain is self:
             entries = self._entries
             if entries is None:
                 return None
             try:
-                found = find(entries)
+                answer = find(entries)
             except TracerError:
                 return None
             except NONSENSE as error:
                 raise entries.elf.error(f"its debug information cannot be read: {error}") from None
-            known = marshalling.plain(found, _CLASSES)
+            plain = marshalling.plain(answer, _CLASSES)
             if not entries.split.missing:  # what is missing may be there the next time
-                self._known[question, about] = known
+                self._answers[question, about] = plain
                 self._new = True
-        return marshalling.rebuilt(known, _CLASSES)
+        kept: T | None = marshalling.rebuilt(plain, _CLASSES)
+        return kept
 
     @cached_property
     def _entries(self) -> Entries | None:
         """The debug information, of the file itself or of its debug file; None where there is none."""
         try:
-            found = entries_of(Elf(self.path))
+            entries = entries_of(Elf(self.path))
         except TracerError:
             return None
-        self._elf = None if found is None else found.elf
-        return found
+        self._elf = None if entries is None else entries.elf
+        return entries
 
     def type(self, name: str, addresses: Sequence[int]) -> Type | str | None:
         """The type that a name means for code at these addresses (`name_lookup.type_named`)."""
-        found: Type | str | None = self._meaning(
-            "type", name, addresses, lambda entries: type_named(entries, name, addresses, self.key)
-        )
-        return found
+        about = f"{name} {cache.key_of(*map(hex, addresses))}"
+        return self._answer("type", about, lambda entries: type_named(entries, name, addresses, self.key))
 
     def constant(self, name: str, addresses: Sequence[int]) -> int | str | None:
-        """The value of an enumerator, likewise."""
-        found: int | str | None = self._meaning(
-            "constant", name, addresses, lambda entries: constant_named(entries, name, addresses)
-        )
-        return found
+        """The value that an enumerator's name means for code at these addresses (`name_lookup.constant_named`)."""
+        about = f"{name} {cache.key_of(*map(hex, addresses))}"
+        return self._answer("constant", about, lambda entries: constant_named(entries, name, addresses))
 
-    def _meaning(self, question: str, name: str, addresses: Sequence[int], find: Callable[[Entries], Any]) -> Any:
-        return self._answer(question, f"{name} {cache.key_of(*map(hex, addresses))}", find)
-
-    def at(self, place: int) -> Type | None:
-        """The type at a place."""
+    def type_at(self, place: int) -> Type | None:
+        """The type whose entry has a number; None where it is declared but never defined."""
 
         def find(entries: Entries) -> Type | None:
-            entry = types.defined(entries.at(place))
+            entry = types.defined(entries.entry(place))
             return None if entry is None else types.type_of(entry, self.key)
 
-        found: Type | None = self._answer("at", place, find)
-        return found
+        return self._answer("at", place, find)
 
     def parameters(self, site: FileSite) -> tuple[Parameter, ...] | str:
         """The parameters of a function, or why they are not known."""
-        found: tuple[Parameter, ...] | str | None
         if site.copy:
             return INSIDE
+        about = site.address
         try:
-            found = self._answer("parameters", site.address, lambda entries: parameters_at(entries, site, self.key))
+            parameters = self._answer("parameters", about, lambda entries: parameters_at(entries, site, self.key))
         except TracerError as error:
             return error.message
-        return self._missing() if found is None else found
+        return self._missing() if parameters is None else parameters
 
     def _missing(self) -> str:
         """Why the debug information does not tell of a function."""
@@ -238,20 +241,20 @@ class _File:
 
     def variables(self, site: FileSite, finder: Callable[[], NewFinder]) -> tuple[Local, ...] | str:
         """The variables in scope at a site, or why they are not known."""
-        found: tuple[Local, ...] | None
+        about = f"{site.address} {site.line} {site.copy}"
         try:
-            about = f"{site.address} {site.line} {site.copy}"
-            found = self._answer("variables", about, lambda entries: self._found_by(finder, entries).at(site))
+            variables = self._answer(
+                "variables", about, lambda entries: self._found_by(finder, entries).locals_at(site)
+            )
         except TracerError as error:
             return error.message
-        return self._missing() if found is None else found
+        return self._missing() if variables is None else variables
 
     def readable(self, site: FileSite, name: str, finder: Callable[[], NewFinder]) -> Lines:
         """The lines at which a variable can be read that cannot at a site."""
-        found: Lines | None
         about = f"{site.address} {site.line} {site.copy} {name}"
-        found = self._answer("readable", about, lambda entries: self._found_by(finder, entries).readable(site, name))
-        return found or Lines("")
+        lines = self._answer("readable", about, lambda entries: self._found_by(finder, entries).readable(site, name))
+        return lines or Lines("")
 
     def _found_by(self, finder: Callable[[], NewFinder], entries: Entries) -> Finder:
         if self._of_places is None:
@@ -261,69 +264,73 @@ class _File:
     def no_result(self, site: FileSite, unused: Callable[[str, int], bool]) -> str:
         """Why the function that a site is in returns nothing; "" where it returns something, or nobody knows."""
         about = site.address
-        found: str | None
-        found = self._answer("result", about, lambda entries: no_result(entries, about, partial(unused, site.path)))
-        return found or ""
+        callers = partial(unused, site.path)
+        return self._answer("result", about, lambda entries: no_result(entries, about, callers)) or ""
+
+    def result_type(self, site: FileSite) -> Type | str:
+        """The type of what the function that a site is in returns in a register; else why none is known."""
+        about = site.address
+        found: Type | str | None
+        found = self._answer("result type", about, lambda entries: result_type(entries, about, self.key))
+        return NOT_SAID if found is None else found
 
     def is_in_two(self, site: FileSite) -> bool:
         """Whether the function that a site is in returns an integer in two registers."""
         about = site.address
-        found: bool | None = self._answer("in two", about, lambda entries: is_in_two(entries, about))
-        return bool(found)
+        return bool(self._answer("in two", about, lambda entries: is_in_two(entries, about)))
 
-    def variable(self, name: str, at: int) -> tuple[int, Type] | str:
+    def variable(self, name: str, address: int) -> tuple[int, Type] | str:
         """The address and the type of a variable, or why it has none. Of several that of the source file of the code at
         an address.
         """
         if name not in self._variables:
             self._variables[name] = self._variable(name)
-        found = self._variables[name]
-        if isinstance(found, str):
-            own: tuple[int, Type] | None
-            own = self._answer("own", f"{name} {at}", lambda entries: self._own(entries, name, at))
-            return own or found
-        return found
+        variable = self._variables[name]
+        if isinstance(variable, str):
+            about = f"{name} {address}"
+            return self._answer("of source", about, lambda entries: self._of_source(entries, name, address)) or variable
+        return variable
 
-    def _own(self, entries: Entries, name: str, at: int) -> tuple[int, Type] | None:
+    def _of_source(self, entries: Entries, name: str, address: int) -> tuple[int, Type] | None:
         """A variable at the top of the source file of the code at an address."""
-        found = {
-            place: each
-            for unit in traced_units(entries, [at])
-            for each in named(entries, name, _VARIABLES, unit)
-            if (place := fixed_address(each)) is not None and not scope(each)
+        variables = {
+            place: entry
+            for unit in traced_units(entries, [address])
+            for entry in named(entries, name, _VARIABLES, unit)
+            if (place := fixed_address(entry)) is not None and not scope(entry)
         }
-        if len(found) != 1:
+        if len(variables) != 1:
             return None
-        ((place, entry),) = found.items()
+        ((place, entry),) = variables.items()
         return place, types.type_of(attribute(entry, dw.TYPE), self.key)
 
     def _variable(self, name: str) -> tuple[int, Type] | str:
         try:
             with closing(Elf(self.path)) as elf:
-                found = variable_of(Symbols(elf, find_debug_file), name, self._demangler)
+                symbol = variable_of(Symbols(elf, find_debug_file), name, self._demangler)
         except TracerError as error:
             return error.message
-        if isinstance(found, str):
-            return found
+        if isinstance(symbol, str):
+            return symbol
 
         def kind(entries: Entries) -> Type | None:
             # A static member of a class has, where it is defined, the linker's name alone (DWARF 4; clang 14 in 5).
             plain = last_word(name) if "::" in name else name
-            linked = named(entries, found.name, _VARIABLES, None, True, dw.LINKAGE_NAME)
+            linked = named(entries, symbol.name, _VARIABLES, None, True, dw.LINKAGE_NAME)
             for entry in chain(linked, named(entries, plain, _VARIABLES, declared=True)):
                 place = fixed_address(entry)
-                if place == found.address or (place is None and entry.text(dw.LINKAGE_NAME) == found.name):
+                if place == symbol.address or (place is None and entry.text(dw.LINKAGE_NAME) == symbol.name):
                     with suppress(types.UnknownType):
                         return types.type_of(attribute(entry, dw.TYPE), self.key)
             return None
 
-        type: Type | None = self._answer("variable", f"{name} {found.address}", kind)
-        return found.address, type or IntType(8 * found.size if found.size in (1, 2, 4) else 64, True)
+        type = self._answer("variable", f"{name} {symbol.address}", kind)
+        return symbol.address, type or IntType(8 * symbol.size if symbol.size in (1, 2, 4) else 64, True)
 
     def keep(self) -> None:
         """Keeps the answers, and closes the file."""
         if self._new and self._lasting:
-            last = dict([*self._known.items()][-_MOST_KEPT:])
+            last = dict([*self._answers.items()][-_MOST_KEPT:])
             cache.store(_KIND, cache.key_of(marshalling.version(), self.key), marshal.dumps(last))
             self._new = False
         if self._elf is not None:
@@ -342,16 +349,16 @@ def prototype(path: str, address: int) -> tuple[str, ...] | None:
         if function is None:
             return None
         results = function.unit.top.number(dw.LANGUAGE) == dw.GO  # which are parameters there, marked so
-        pairs = [
-            declared for declared, own in parameters_of(function) if not (results and own.number(dw.VARIABLE_PARAMETER))
-        ]
-        return tuple(f"{types.spelling(attribute(each, dw.TYPE))} {name_of(each)}".rstrip() for each in pairs)
+        return tuple(
+            f"{types.spelling(attribute(declared, dw.TYPE))} {name_of(declared)}".rstrip()
+            for declared, concrete in parameters_of(function)
+            if not (results and concrete.number(dw.VARIABLE_PARAMETER))
+        )
 
-    found: tuple[str, ...] | None = asked(path, "prototype", address, find)
-    return found
+    return asked(path, "prototype", address, find)
 
 
-def asked(path: str, question: str, about: str | int, find: Callable[[Entries], Any]) -> Any:
+def asked(path: str, question: str, about: str | int, find: Callable[[Entries], T]) -> T | None:
     """The result of `find` on the debug information of a file, None if it has none; asked once in a run. Raises
     `TracerError` where it is damaged.
     """

@@ -24,18 +24,18 @@ def function_at(entries: Entries, address: int) -> Entry | None:
         place = unit.data.find(mark, unit.first, unit.end)
         while place >= 0:
             last = None
-            for at, _, abbreviation in unit.walk(near=place):
-                if at > place:
+            for offset, _, abbreviation in unit.walk(near=place):
+                if offset > place:
                     break
-                last = at, abbreviation
+                last = offset, abbreviation
             if last is not None and last[1].tag == dw.SUBPROGRAM:
                 entry = unit.entry(last[0])
                 if entry.address(dw.LOW_PC) == address:
                     return entry
             place = unit.data.find(mark, place + 1, unit.end)
-        for at, _, abbreviation in unit.walk():
+        for offset, _, abbreviation in unit.walk():
             if abbreviation.tag == dw.SUBPROGRAM:
-                entry = unit.entry(at)
+                entry = unit.entry(offset)
                 if covers(entry, address):
                     return entry
     return None
@@ -43,32 +43,32 @@ def function_at(entries: Entries, address: int) -> Entry | None:
 
 def units_at(entries: Entries, address: int) -> Iterator[Unit]:
     """The units whose code holds an address. A unit that was split off is returned whole."""
-    found = [unit for start, end, unit in listed(entries) if start <= address < end]
-    for unit in found or [unit for unit in entries.units if covers(unit.top, address)]:
+    candidates = [unit for start, end, unit in listed(entries) if start <= address < end]
+    for unit in candidates or [unit for unit in entries.units if covers(unit.top, address)]:
         yield from entries.whole(unit)
 
 
 def listed(entries: Entries) -> Iterator[tuple[int, int, Unit]]:
     """A range of .debug_aranges: the start and end of code, and its unit."""
     data = entries.section(".debug_aranges")
-    at = 0
-    while at + 12 <= len(data):
-        (length,) = struct.unpack_from("<I", data, at)
+    offset = 0
+    while offset + 12 <= len(data):
+        (length,) = struct.unpack_from("<I", data, offset)
         if length == 0xFFFFFFFF:
             return  # DWARF in 64 bits: the units' own entries tell as well
-        _, place, size, segment = struct.unpack_from("<HIBB", data, at + 4)
+        _, place, size, segment = struct.unpack_from("<HIBB", data, offset + 4)
         pair = 2 * size
-        first = at + 16  # of the header's 12 bytes the next multiple of a pair's
-        end = at + 4 + length
+        first = offset + 16  # of the header's 12 bytes the next multiple of a pair's
+        end = offset + 4 + length
         if size in (4, 8) and not segment:
             last = first + (end - first) // pair * pair
             unit = entries.unit_of(place)
             for start, covered in struct.iter_unpack("<QQ" if size == 8 else "<II", data[first:last]):
                 if covered:
                     yield start, start + covered, unit
-        if end <= at:
+        if end <= offset:
             return
-        at = end
+        offset = end
 
 
 def origins(entry: Entry) -> Iterator[Entry]:
@@ -89,17 +89,17 @@ def origin(entry: Entry) -> Entry:
 
 def attribute(entry: Entry, name: int) -> Entry | None:
     """The entry that an attribute refers to; the attribute of the entry or of the one that it is a copy of."""
-    return next((found for each in origins(entry) if (found := each.follow(name)) is not None), None)
+    return next((target for original in origins(entry) if (target := original.follow(name)) is not None), None)
 
 
 def has(entry: Entry, name: int) -> bool:
     """Whether an entry, or what it is a copy of, has an attribute."""
-    return any(name in each for each in origins(entry))
+    return any(name in original for original in origins(entry))
 
 
 def linked_name(entry: Entry) -> str:
     """The name of a function: the linker's, else the source's."""
-    names = (each.text(name) for each in origins(entry) for name in (dw.LINKAGE_NAME, dw.MIPS_LINKAGE_NAME))
+    names = (original.text(name) for original in origins(entry) for name in (dw.LINKAGE_NAME, dw.MIPS_LINKAGE_NAME))
     return next(filter(None, names), "") or origin(entry).text()
 
 
@@ -112,14 +112,15 @@ def parameters_of(entry: Entry) -> list[tuple[Entry, Entry]]:
     """The parameters of a function in the order of its text: as declared, and as this copy has them. Both are the same
     where the copy says nothing of one.
     """
-    own = [each for each in entry.children() if each.tag == dw.PARAMETER]
+    concrete = [child for child in entry.children() if child.tag == dw.PARAMETER]
     abstract = entry.follow(dw.ABSTRACT_ORIGIN)
     if abstract is None:
-        return [(each, each) for each in own]
+        return [(parameter, parameter) for parameter in concrete]
     copies = {}
-    for each in own:
-        other = each.follow(dw.ABSTRACT_ORIGIN)
+    for parameter in concrete:
+        other = parameter.follow(dw.ABSTRACT_ORIGIN)
         if other is not None:
-            copies[other.id] = each
-    declared = [each for each in abstract.children() if each.tag == dw.PARAMETER]
-    return [(each, copies.get(each.id, each)) for each in declared] or [(each, each) for each in own]
+            copies[other.id] = parameter
+    declared = [child for child in abstract.children() if child.tag == dw.PARAMETER]
+    pairs = [(parameter, copies.get(parameter.id, parameter)) for parameter in declared]
+    return pairs or [(parameter, parameter) for parameter in concrete]

@@ -39,40 +39,40 @@ class InlineFrames:
 
     def __init__(self, entries: Entries) -> None:
         self._entries = entries
-        self._known: dict[int, _UnitFrames] = {}
+        self._frames: dict[int, _UnitFrames] = {}
 
-    def at(self, address: int) -> tuple[Source, ...]:
+    def sources_at(self, address: int) -> tuple[Source, ...]:
         """The functions at an address, innermost first; the last is the one that was compiled. Empty where nothing
         tells. Raises what readers raise on damaged debug information.
         """
         for unit in self._units(address):
-            frames = self._known.get(unit.at)
+            frames = self._frames.get(unit.offset)
             if frames is None:
-                while len(self._known) >= _MOST_UNITS:
-                    del self._known[next(iter(self._known))]
-                frames = self._known[unit.at] = _UnitFrames(self._entries, unit)
-            found = frames.at(address)
-            if found:
-                return found
+                while len(self._frames) >= _MOST_UNITS:
+                    del self._frames[next(iter(self._frames))]
+                frames = self._frames[unit.offset] = _UnitFrames(self._entries, unit)
+            sources = frames.sources_at(address)
+            if sources:
+                return sources
         return ()
 
     @cached_property
     def _by_start(self) -> list[tuple[int, int, Unit]]:
         """The ranges of all units, in order."""
-        found = list(listed(self._entries))
-        known = {unit.at for _, _, unit in found}
+        ranges = list(listed(self._entries))
+        offsets = {unit.offset for _, _, unit in ranges}
         for unit in self._entries.units:
-            if unit.at not in known and not unit.type_at:
-                found += [(start, end, unit) for start, end in code_of(unit.top)]
-        return sorted(found, key=lambda each: each[:2])
+            if unit.offset not in offsets and not unit.type_at:
+                ranges += [(start, end, unit) for start, end in code_of(unit.top)]
+        return sorted(ranges, key=lambda span: span[:2])
 
     @cached_property
     def _starts(self) -> list[int]:
         return [start for start, _, _ in self._by_start]
 
     def _units(self, address: int) -> Iterator[Unit]:
-        at = bisect_right(self._starts, address)
-        for start, end, unit in reversed(self._by_start[max(at - 4, 0) : at]):
+        index = bisect_right(self._starts, address)
+        for start, end, unit in reversed(self._by_start[max(index - 4, 0) : index]):
             if start <= address < end:
                 yield unit
 
@@ -84,7 +84,7 @@ class _UnitFrames:
         self._entries, self._unit = entries, unit
         self._inlined: dict[int, list[tuple[int, Entry]]] = {}
 
-    def at(self, address: int) -> tuple[Source, ...]:
+    def sources_at(self, address: int) -> tuple[Source, ...]:
         place = bisect_right(self._starts, address) - 1
         while place >= 0 and self._functions[place][1] <= address and place > bisect_right(self._starts, address) - 9:
             place -= 1
@@ -92,33 +92,33 @@ class _UnitFrames:
             return ()
         function = self._functions[place][2]
         path, line = self._line(address)
-        found = []
+        sources = []
         for entry in reversed(self._around(function, address)):
-            found.append(Source(linked_name(entry), path, line))
+            sources.append(Source(linked_name(entry), path, line))
             file = entry.number(dw.CALL_FILE)
             path, line = self._path(file) if file is not None else "", entry.number(dw.CALL_LINE) or 0
-        return (*found, Source(linked_name(function), path, line))
+        return (*sources, Source(linked_name(function), path, line))
 
     def _around(self, function: Entry, address: int) -> list[Entry]:
         """The inlined functions that hold an address, outermost first."""
         inlined = self._inlined.get(function.id)
         if inlined is None:
             inlined = self._inlined[function.id] = [
-                (depth, function.unit.entry(at))
-                for at, depth, each in function.unit.walk(start=function.at)
-                if each.tag == dw.INLINED
+                (depth, function.unit.entry(offset))
+                for offset, depth, abbreviation in function.unit.walk(start=function.offset)
+                if abbreviation.tag == dw.INLINED
             ]
         return [entry for _, entry in inlined if covers(entry, address)]
 
     @cached_property
     def _functions(self) -> list[tuple[int, int, Entry]]:
-        found = []
+        functions = []
         for unit in self._entries.whole(self._unit):
-            for at, _, each in unit.walk():
-                if each.tag == dw.SUBPROGRAM:
-                    entry = unit.entry(at)
-                    found += [(start, end, entry) for start, end in code_of(entry)]
-        return sorted(found, key=lambda each: each[:2])
+            for offset, _, abbreviation in unit.walk():
+                if abbreviation.tag == dw.SUBPROGRAM:
+                    entry = unit.entry(offset)
+                    functions += [(start, end, entry) for start, end in code_of(entry)]
+        return sorted(functions, key=lambda span: span[:2])
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -132,17 +132,17 @@ class _UnitFrames:
         return "" if self._lines is None else self._lines.paths.get(number, "")
 
     def _line(self, address: int) -> tuple[str, int]:
-        row = None if self._lines is None else self._lines.at(address)
+        row = None if self._lines is None else self._lines.row_at(address)
         return ("", 0) if row is None else (row.path or "", row.line)
 
 
 def line_table(entries: Entries, unit: Unit) -> LineTable | None:
     """The lines of a unit of the traced file; None where it has none."""
-    at = unit.top.number(dw.STMT_LIST)
-    if at is None:
+    offset = unit.top.number(dw.STMT_LIST)
+    if offset is None:
         return None
     data, names = entries.section(".debug_line"), entries.section(".debug_line_str")
-    program = next((each for each in units(data, at) if each.start == at), None)
+    program = next((candidate for candidate in units(data, offset) if candidate.start == offset), None)
     if program is None:
         return None
     home = "" if program.version >= 5 else unit.top.text(dw.COMP_DIR)  # there it is directory 0

@@ -1,7 +1,7 @@
-"""What the name of a type or of a constant means in a file.
+"""The name of a type or of a constant means what the units of the traced code know by it.
 
 A name may have several meanings: types of several namespaces or classes, and types that source files have each for
-itself. It means what the units of the traced code know by it. Where several differ, none of them is chosen.
+itself. Where several differ, none of them is chosen.
 
 Sources: DWARF 5, 3.1.1 and 3.2.5 (partial and imported units), 5.7 (structures), 5.8 (enumerations).
 """
@@ -43,17 +43,19 @@ def type_named(entries: Entries, name: str, addresses: Iterable[int], key: str) 
     """
     word, _, rest = name.partition(" ")
     tags = _TAGS.get(word) if rest else None
-    found = _meant(
+    meaning = _meant(
         entries, name if tags is None else rest, tags or _TAGS[""], addresses,
         lambda entry: layout(types.type_of(entry, key)), name,
     )  # fmt: skip
-    return types.type_of(found, key) if isinstance(found, Entry) else found
+    return types.type_of(meaning, key) if isinstance(meaning, Entry) else meaning
 
 
 def constant_named(entries: Entries, name: str, addresses: Iterable[int]) -> int | str | None:
-    """The value of an enumerator, likewise: `RED`, `colour::RED`, `ns::colour::RED`."""
-    found = _meant(entries, name, _ENUMERATORS, addresses, _value, name)
-    return _value(found) if isinstance(found, Entry) else found
+    """The value of the enumerator `RED`, `colour::RED` or `ns::colour::RED` for code at these addresses. None where
+    there is none; where there are several, which.
+    """
+    meaning = _meant(entries, name, _ENUMERATORS, addresses, _value, name)
+    return _value(meaning) if isinstance(meaning, Entry) else meaning
 
 
 def several(name: str, meanings: Iterable[str]) -> str:
@@ -77,18 +79,19 @@ def _meant(
         (entry for entry in typed if _refer(units, entry.unit.signature)),
         definitions(entries, last, tags),
     ):
-        found: dict[str, dict[Hashable, Entry]] = {}
+        meanings: dict[str, dict[Hashable, Entry]] = {}
         for entry in group:
             names = scope(entry)
             every = (names[:-1], names) if entry.tag == dw.ENUMERATOR else (names,)  # with and without its enum
-            own = next((each for each in map("::".join, every) if f"::{each}".endswith(within and f"::{within}")), None)
-            if own is not None:
+            ending = within and f"::{within}"
+            spelling = next((full for full in map("::".join, every) if f"::{full}".endswith(ending)), None)
+            if spelling is not None:
                 with suppress(types.UnknownType):
                     key = meaning(entry)
-                    found.setdefault(own, {}).setdefault(key, entry)
+                    meanings.setdefault(spelling, {}).setdefault(key, entry)
         # As in C++, a name alone is first of all that of no namespace.
-        chosen = {within: found[within]} if within in found else found
-        different = {each: entry for own in chosen.values() for each, entry in own.items()}
+        chosen = {within: meanings[within]} if within in meanings else meanings
+        different = {shape: entry for by_shape in chosen.values() for shape, entry in by_shape.items()}
         if len(different) == 1:
             return next(iter(different.values()))
         if different:
@@ -96,11 +99,11 @@ def _meant(
     return None
 
 
-def _several(asked: str, last: str, found: dict[str, dict[Hashable, Entry]]) -> str:
-    if len(found) > 1:
-        *most, final = sorted(f"{own}::{last}" if own else last for own in found)
+def _several(asked: str, last: str, meanings: dict[str, dict[Hashable, Entry]]) -> str:
+    if len(meanings) > 1:
+        *most, final = sorted(f"{scope_name}::{last}" if scope_name else last for scope_name in meanings)
         return f"'{asked}' is several: {', '.join(most)} and {final}; write which one"
-    files = {os.path.basename(entry.unit.top.text()) for each in found.values() for entry in each.values()}
+    files = {os.path.basename(entry.unit.top.text()) for by_shape in meanings.values() for entry in by_shape.values()}
     what = several(asked, sorted(files)) if "" not in files else f"'{asked}' is several things of one name"
     return f"{what}; write a clause for functions of one source file"
 
@@ -114,7 +117,7 @@ def traced_units(entries: Entries, addresses: Iterable[int]) -> list[Unit]:
             if unit.top.text() == _OF_LTO and (function := function_at(entries, address)) is not None:
                 unit = origin(function).unit
             if id(unit) not in units:
-                units.update({id(each): each for each in _with_imports(unit)})
+                units.update({id(imported): imported for imported in _with_imports(unit)})
     return list(units.values())
 
 
@@ -122,11 +125,11 @@ def _with_imports(unit: Unit) -> Iterator[Unit]:
     """A unit and what dwz moved from it to units that it imports."""
     seen, waiting = set(), [unit]
     while waiting:
-        each = waiting.pop()
-        if id(each) not in seen:
-            seen.add(id(each))
-            yield each
-            for child in each.top.children():
+        current = waiting.pop()
+        if id(current) not in seen:
+            seen.add(id(current))
+            yield current
+            for child in current.top.children():
                 if child.tag == dw.IMPORTED_UNIT:
                     try:
                         imported = child.follow(dw.IMPORT)
@@ -142,6 +145,6 @@ def _refer(units: list[Unit], signature: int) -> bool:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """`ns::Cart<a::b>` as `ns` and `Cart<a::b>`."""
+    """Splits a name at its last scope: `ns::Cart<a::b>` into `ns` and `Cart<a::b>`."""
     scope, _, last = name.partition("<")[0].rpartition("::")
     return scope, last + name[len(name.partition("<")[0]) :]

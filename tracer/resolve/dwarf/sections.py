@@ -17,20 +17,20 @@ from tracer.resolve.elf.structures import Section
 _COMPRESSED = 0x800  # SHF_COMPRESSED
 _ZLIB, _ZSTD = 1, 2
 _HEADERS = {8: struct.Struct("<I4xQ8x"), 4: struct.Struct("<II4x")}
-"""By the bytes of an address: the kind of compression, and the size before it."""
+"""The layouts of a compression header by the bytes of an address: the kind, and the size before compression."""
 _AT_LEAST, _MOST_UNPACKED = 1 << 20, 64
-"""Bytes that a compressed section may become, and how many times its size; line programs take three."""
+"""A compressed section may become so many bytes, or so many times its size; line programs take three times."""
 
 
 def content(elf: Elf, name: str) -> bytes:
     """The section `.debug_…`, nothing where there is none. Raises `TracerError` for a damaged one. An object file has
     one for each type unit, which begin anew: they are put together.
     """
-    found = [each for each in elf.sections if each.name == name]
-    if not found:
+    sections = [section for section in elf.sections if section.name == name]
+    if not sections:
         old = name.replace(".debug_", ".zdebug_")
-        found = [each for each in elf.sections if each.name == old]
-    parts = [_content(elf, each) for each in found]
+        sections = [section for section in elf.sections if section.name == old]
+    parts = [_content(elf, section) for section in sections]
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -58,10 +58,10 @@ def _unpacked(elf: Elf, name: str, kind: int, data: bytes, size: int) -> bytes:
         unpack = _zstd()
         if unpack is None:
             raise elf.error(f"section {name} is compressed by zstd, which is not on this machine", "install libzstd1")
-        found = unpack(data, size)
-        if found is None:
+        unpacked = unpack(data, size)
+        if unpacked is None:
             raise elf.error(f"section {name} is damaged: zstd cannot unpack it")
-        return found
+        return unpacked
     try:
         return zlib.decompressobj().decompress(memoryview(data), size)
     except zlib.error as error:

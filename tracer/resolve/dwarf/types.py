@@ -1,4 +1,4 @@
-"""Entries of debug information → types of the language.
+"""Turns entries of debug information into types of the language.
 
 What a pointer leads to stays a name and a place until somebody reads there.
 """
@@ -60,13 +60,8 @@ def type_of(entry: Entry | None, key: str, name: str = "", deep: int = 0) -> Typ
     """The type of an entry. `key` names the file in `NamedType.place`; `name` is the typedef's by which it was reached.
     Raises `UnknownType`.
     """
-    while entry is not None and (entry.tag == dw.TYPEDEF or entry.tag in dw.QUALIFIERS):
-        deep += 1
-        if deep > _DEEPEST:
-            break
-        name = entry.text() or name if entry.tag == dw.TYPEDEF else name
-        entry = entry.follow(dw.TYPE)
-    if entry is None or deep > _DEEPEST:
+    entry, name, deep = _behind_names(entry, name, deep)
+    if entry is None:
         raise UnknownType("it has no type")
     entry = signed(entry) or entry
     size = entry.number(dw.BYTE_SIZE, 0) or 0
@@ -86,6 +81,17 @@ def type_of(entry: Entry | None, key: str, name: str = "", deep: int = 0) -> Typ
     raise UnknownType("a type that the language does not have")
 
 
+def _behind_names(entry: Entry | None, name: str, deep: int) -> tuple[Entry | None, str, int]:
+    """The type behind typedefs and qualifiers, None for void or one that lies too deep; the name of the innermost
+    typedef, or `name` where there is none; and the depth.
+    """
+    while entry is not None and deep <= _DEEPEST and (entry.tag == dw.TYPEDEF or entry.tag in dw.QUALIFIERS):
+        deep += 1
+        name = entry.text() or name if entry.tag == dw.TYPEDEF else name
+        entry = entry.follow(dw.TYPE)
+    return entry if deep <= _DEEPEST else None, name, deep
+
+
 def to_function(entry: Entry) -> bool:
     """Whether a pointer to a member of C++ leads to a function, and so has two words."""
     below = plain(entry.follow(dw.TYPE))
@@ -94,13 +100,13 @@ def to_function(entry: Entry) -> bool:
 
 def counts_of(array: Entry) -> list[int]:
     """The number of items of an array in each dimension; 0 where that is not known before the program runs."""
-    found = []
-    for each in array.children():
-        if each.tag == dw.SUBRANGE:
-            last = each.signed(dw.UPPER_BOUND)
-            count = each.number(dw.COUNT) if dw.COUNT in each else 0 if last is None else last + 1
-            found.append(max(count or 0, 0))
-    return found
+    counts = []
+    for child in array.children():
+        if child.tag == dw.SUBRANGE:
+            last = child.signed(dw.UPPER_BOUND)
+            count = child.number(dw.COUNT) if dw.COUNT in child else 0 if last is None else last + 1
+            counts.append(max(count or 0, 0))
+    return counts
 
 
 def bits_of(member: Entry) -> tuple[int, int] | None:
@@ -128,8 +134,8 @@ def defined(entry: Entry) -> Entry | None:
         return None
     tags = dw.RECORDS if entry.tag in dw.RECORDS else frozenset((entry.tag,))
     where = scope(entry)
-    for found in (named(file_of(entry), name, tags, entry.unit), definitions(file_of(entry), name, tags)):
-        different = {shape(each): each for each in found if scope(each) == where}
+    for candidates in (named(file_of(entry), name, tags, entry.unit), definitions(file_of(entry), name, tags)):
+        different = {shape(candidate): candidate for candidate in candidates if scope(candidate) == where}
         if different:
             return next(iter(different.values())) if len(different) == 1 else None
     return None
@@ -175,7 +181,7 @@ def _base(entry: Entry, size: int) -> Type:
 
 def _enumeration(entry: Entry, size: int, name: str) -> EnumType:
     entry = defined(entry) or entry
-    words = tuple([(each.text(), each.signed(dw.CONST_VALUE) or 0) for each in entry.children()])[:_MOST_FIELDS]
+    words = tuple([(child.text(), child.signed(dw.CONST_VALUE) or 0) for child in entry.children()])[:_MOST_FIELDS]
     below = plain(entry.follow(dw.TYPE))
     kind = _base(below, below.number(dw.BYTE_SIZE, 0) or 0) if below is not None and below.tag == dw.BASE_TYPE else None
     if not isinstance(kind, IntType):
@@ -188,19 +194,13 @@ def _enumeration(entry: Entry, size: int, name: str) -> EnumType:
 
 def _target(entry: Entry | None, key: str, deep: int) -> Type | None:
     """The type that a pointer points to; None if it is unknown."""
-    name = ""
-    while entry is not None and (entry.tag == dw.TYPEDEF or entry.tag in dw.QUALIFIERS):
-        deep += 1
-        if deep > _DEEPEST:
-            return None
-        name = entry.text() or name if entry.tag == dw.TYPEDEF else name
-        entry = entry.follow(dw.TYPE)
-    if entry is None or entry.tag in (dw.SUBROUTINE_TYPE, dw.UNSPECIFIED) or deep > _DEEPEST:
+    entry, name, deep = _behind_names(entry, "", deep)
+    if entry is None or entry.tag in (dw.SUBROUTINE_TYPE, dw.UNSPECIFIED):
         return None
     if entry.tag in dw.RECORDS:
         entry = signed(entry) or entry
-        own = entry.text()
-        return NamedType(_WORDS[entry.tag] + own if own else name or "struct", (key, entry.id))
+        record_name = entry.text()
+        return NamedType(_WORDS[entry.tag] + record_name if record_name else name or "struct", (key, entry.id))
     try:
         return type_of(entry, key, deep=deep)
     except UnknownType:
@@ -215,37 +215,37 @@ def _array(entry: Entry, key: str, deep: int) -> Type:
 
 
 def _record(entry: Entry, key: str, name: str, size: int, deep: int) -> StructType:
-    found = defined(entry)
-    if found is None:
+    definition = defined(entry)
+    if definition is None:
         raise UnknownType(f"{_WORDS[entry.tag]}{entry.text() or name} is declared but never defined")
-    if found is not entry:
-        size = found.number(dw.BYTE_SIZE, 0) or 0
-    own = found.text()
-    fields = tuple(_fields(found, key, deep))[:_MOST_FIELDS]
-    return StructType(_WORDS[found.tag] + own if own else name or _WORDS[found.tag].strip(), size, fields)
+    if definition is not entry:
+        size = definition.number(dw.BYTE_SIZE, 0) or 0
+    word, record_name = _WORDS[definition.tag], definition.text()
+    fields = tuple(_fields(definition, key, deep))[:_MOST_FIELDS]
+    return StructType(word + record_name if record_name else name or word.strip(), size, fields)
 
 
 def _fields(entry: Entry, key: str, deep: int) -> Iterator[Field]:
     inherited: list[Field] = []
-    own: list[Field] = []
+    members: list[Field] = []
     size = entry.number(dw.BYTE_SIZE, 0) or 0
-    for each in entry.children():
-        if each.tag == dw.INHERITANCE:
-            at = offset_of(each)
-            base = _type_or_none(each, key, deep)
-            if at is not None and isinstance(base, StructType):
-                inherited += [Field(f.name, f.type, f.offset + at, f.shift, f.width) for f in base.fields]
-        elif each.tag == dw.MEMBER:
-            own += _member(each, key, deep, size=size)
-        elif each.tag == dw.VARIANT_PART:
-            own += _variants(each, key, deep)
-    taken = {field.name for field in own if field.name}
+    for child in entry.children():
+        if child.tag == dw.INHERITANCE:
+            offset = offset_of(child)
+            base = _type_or_none(child, key, deep)
+            if offset is not None and isinstance(base, StructType):
+                inherited += [Field(f.name, f.type, f.offset + offset, f.shift, f.width) for f in base.fields]
+        elif child.tag == dw.MEMBER:
+            members += _member(child, key, deep, size=size)
+        elif child.tag == dw.VARIANT_PART:
+            members += _variants(child, key, deep)
+    taken = {field.name for field in members if field.name}
     # A tuple of the C++ library inherits members of one name, an empty one for what takes no room.
     full = {field.name for field in inherited if not _is_empty(field.type)}
     for field in inherited:
         if field.name not in taken and not (_is_empty(field.type) and field.name in full):
             yield field
-    yield from own
+    yield from members
 
 
 def _member(entry: Entry, key: str, deep: int, name: str = "", size: int = 0) -> list[Field]:
@@ -260,8 +260,8 @@ def _member(entry: Entry, key: str, deep: int, name: str = "", size: int = 0) ->
     if bits is not None:
         held = bit_field(name, type, *bits, size) if isinstance(type, IntType) and type.bits >= bits[1] else None
         return [] if held is None else [held]
-    at = offset_of(entry)
-    return [] if at is None else [Field(name, type, at)]
+    offset = offset_of(entry)
+    return [] if offset is None else [Field(name, type, offset)]
 
 
 def _variants(entry: Entry, key: str, deep: int) -> Iterator[Field]:
@@ -271,17 +271,17 @@ def _variants(entry: Entry, key: str, deep: int) -> Iterator[Field]:
         yield from _member(chosen, key, deep, "discriminant")
     for variant in entry.children():
         if variant.tag == dw.VARIANT:
-            for each in variant.children():
-                if each.tag == dw.MEMBER:
-                    yield from _member(each, key, deep)
+            for member in variant.children():
+                if member.tag == dw.MEMBER:
+                    yield from _member(member, key, deep)
 
 
 def offset_of(entry: Entry) -> int | None:
     """The offset at which a member begins; None where that is computed, as for a virtual base."""
-    found = entry.raw(dw.MEMBER_LOCATION)
-    if found is None:
+    location = entry.raw(dw.MEMBER_LOCATION)
+    if location is None:
         return 0
-    value = found[1]
+    value = location[1]
     if isinstance(value, int):
         return value
     if value[:1] == b"\x23":  # DW_OP_plus_uconst

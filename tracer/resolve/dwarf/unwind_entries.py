@@ -50,8 +50,8 @@ class Common:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One function's range; `handler`: it has a table of catches or clean-ups of its own (LSDA). `program`: the call
-    frame instructions (DW_CFA_…) behind those of its `common`.
+    """The range of one function. `handler` says that it has a table of catches or clean-ups of its own (LSDA);
+    `program` is the call frame instructions (DW_CFA_…) behind those of its `common`.
     """
 
     start: int
@@ -62,7 +62,9 @@ class Frame:
 
 
 _MAX_AUGMENTATION = 16
-"""Letters, with their end; compilers write five at most ("zPLRS"). Each of a file's CIEs could claim all of it."""
+"""The most letters of an augmentation string, with its end; compilers write five ("zPLRS"), and each of a file's CIEs
+could claim all of it.
+"""
 
 
 class _Damaged(Exception):
@@ -93,16 +95,16 @@ class Frames:
 
     def _read_index(self) -> bool:
         """Takes the file's own index; False where it has none, or one of an unusual form."""
-        segment = next((each for each in self._elf.segments if each.type == PT_GNU_EH_FRAME), None)
+        segment = next((candidate for candidate in self._elf.segments if candidate.type == PT_GNU_EH_FRAME), None)
         if segment is None:
             return False
         header = self._elf.memory(segment.address, min(segment.file_size, MAX_READ), "the unwind index") or b""
         version, pointer, count, table = struct.unpack_from("<BBBB", header)
         if version != 1 or table != _DATA_RELATIVE | 0x0B:
             return False
-        start, at = _pointer(header, 4, pointer, segment.address, segment.address, self._word)
-        entries, at = _pointer(header, at, count, segment.address, segment.address, self._word)
-        entries = min(entries, (len(header) - at) // 8)
+        start, offset = _pointer(header, 4, pointer, segment.address, segment.address, self._word)
+        entries, offset = _pointer(header, offset, count, segment.address, segment.address, self._word)
+        entries = min(entries, (len(header) - offset) // 8)
         holder = self._elf.segment_at(start)
         if holder is None:
             raise _Damaged
@@ -111,7 +113,7 @@ class Frames:
         if section is not None and section.address == start:
             size = min(size, section.size)
         self._start, self._data = start, self._elf.memory(start, size, "the unwind tables") or b""
-        numbers = struct.unpack_from(f"<{2 * entries}i", header, at)
+        numbers = struct.unpack_from(f"<{2 * entries}i", header, offset)
         starts = [segment.address + number for number in numbers[::2]]
         if starts != sorted(starts):
             raise _Damaged
@@ -124,13 +126,13 @@ class Frames:
         if section is None:
             return
         self._start, self._data = section.address, self._elf.content(section)
-        found = []
+        rows = []
         for position, common in self._entries():
             frame = None if common else self._frame(position)
             if frame is not None:
-                found.append((frame.start, section.address + position))
-        found.sort()
-        self._index = ([start for start, _ in found], [entry for _, entry in found])
+                rows.append((frame.start, section.address + position))
+        rows.sort()
+        self._index = ([start for start, _ in rows], [entry for _, entry in rows])
 
     def _entries(self) -> Iterator[tuple[int, bool]]:
         """The position of each entry, and whether it is a CIE."""
@@ -143,7 +145,7 @@ class Frames:
                 yield position, identity == 0
             position += 4 + length
 
-    def at(self, address: int) -> Frame | None:
+    def frame_at(self, address: int) -> Frame | None:
         """The entry whose range holds the address."""
         starts, entries = self._index
         index = bisect_right(starts, address) - 1
@@ -180,17 +182,17 @@ class Frames:
         if position < 0 or length in (0, 0xFFFFFFFF) or back == 0:
             return None
         common = self._common(position + 4 - back)
-        at = position + 8
-        start, at = _pointer(self._data, at, common.pointer, self._start, 0, self._word)
-        size, at = _pointer(self._data, at, common.pointer & 0x0F, self._start, 0, self._word)
+        offset = position + 8
+        start, offset = _pointer(self._data, offset, common.pointer, self._start, 0, self._word)
+        size, offset = _pointer(self._data, offset, common.pointer & 0x0F, self._start, 0, self._word)
         handler = False
         if common.augmented:
-            augmentation, at = leb(self._data, at)
+            augmentation, offset = leb(self._data, offset)
             if common.lsda != _OMIT:
-                value, _ = _pointer(self._data, at, common.lsda & 0x0F, self._start, 0, self._word)
+                value, _ = _pointer(self._data, offset, common.lsda & 0x0F, self._start, 0, self._word)
                 handler = value != 0
-            at += augmentation
-        return Frame(start, size, handler, common, self._data[at : position + 4 + length])
+            offset += augmentation
+        return Frame(start, size, handler, common, self._data[offset : position + 4 + length])
 
     def _common(self, position: int) -> Common:
         if position in self._commons:
@@ -202,30 +204,30 @@ class Frames:
         if length in (0, 0xFFFFFFFF) or identity != 0 or version not in (1, 3):
             raise _Damaged
         end = position + 4 + length
-        found = self._commons[position] = read_common(data, position + 9, end, version, self._start, self._word)
-        return found
+        common = self._commons[position] = read_common(data, position + 9, end, version, self._start, self._word)
+        return common
 
 
-def read_common(data: bytes, at: int, end: int, version: int, base: int, word: int) -> Common:
-    """The CIE whose augmentation string begins at `at` and which ends at `end`, of data that is loaded at `base`.
+def read_common(data: bytes, offset: int, end: int, version: int, base: int, word: int) -> Common:
+    """The CIE whose augmentation string begins at `offset` and which ends at `end`, of data that is loaded at `base`.
     `word`: the bytes of an address. Raises what is in `DAMAGE`.
     """
-    close = data.find(b"\0", at, at + _MAX_AUGMENTATION)
+    close = data.find(b"\0", offset, offset + _MAX_AUGMENTATION)
     if close < 0:
         raise _Damaged
-    augmentation = data[at:close]
-    at = close + 1
+    augmentation = data[offset:close]
+    offset = close + 1
     if version == 4:
-        if data[at : at + 2] != bytes((word, 0)):  # size of an address, and of a segment's selector
+        if data[offset : offset + 2] != bytes((word, 0)):  # size of an address, and of a segment's selector
             raise _Damaged
-        at += 2
-    code_factor, at = leb(data, at)
-    data_factor, at = leb(data, at, signed=True)
-    register, at = (data[at], at + 1) if version == 1 else leb(data, at)
+        offset += 2
+    code_factor, offset = leb(data, offset)
+    data_factor, offset = leb(data, offset, signed=True)
+    register, offset = (data[offset], offset + 1) if version == 1 else leb(data, offset)
     pointer, lsda = 0, _OMIT
     if augmentation[:1] == b"z":
-        size, at = leb(data, at)
-        letters, program = at, at + size
+        size, offset = leb(data, offset)
+        letters, program = offset, offset + size
         for letter in augmentation[1:]:
             if letter == ord("R"):
                 pointer, letters = data[letters], letters + 1
@@ -238,25 +240,25 @@ def read_common(data: bytes, at: int, end: int, version: int, base: int, word: i
     elif augmentation:
         raise _Damaged
     else:
-        program = at
+        program = offset
     return Common(
         augmentation[:1] == b"z", pointer, lsda, b"P" in augmentation, b"S" in augmentation, code_factor, data_factor,
         register, data[program:end],
     )  # fmt: skip
 
 
-def _pointer(data: bytes, at: int, encoding: int, base: int, data_base: int, word: int) -> tuple[int, int]:
-    """An encoded pointer at `at` of data that is loaded at `base`; returns it and what follows it. `word`: the bytes of
+def _pointer(data: bytes, offset: int, encoding: int, base: int, data_base: int, word: int) -> tuple[int, int]:
+    """The encoded pointer at an offset of data that is loaded at `base`, and the offset behind it. `word`: the bytes of
     an address.
     """
     layout = _FIXED.get(encoding & 0x0F) if encoding & 0x0F else _WHOLE[word]
     if layout is None:
         raise _Damaged
-    (value,) = struct.unpack_from(layout, data, at)
+    (value,) = struct.unpack_from(layout, data, offset)
     if encoding & 0x70 == _PC_RELATIVE:
-        value += base + at
+        value += base + offset
     elif encoding & 0x70 == _DATA_RELATIVE:
         value += data_base
     elif encoding & 0x70:
         raise _Damaged
-    return value & (1 << 8 * word) - 1, at + struct.calcsize(layout)
+    return value & (1 << 8 * word) - 1, offset + struct.calcsize(layout)

@@ -42,7 +42,7 @@ def debug_roots(elf: Elf) -> list[str]:
         del places[1]  # links lead out of it
     places.append("")
     named = filter(None, os.environ.get(VARIABLE, "").split(":"))
-    return [*dict.fromkeys(os.path.join(place, each) for each in named for place in places), DEBUG_ROOT]
+    return [*dict.fromkeys(os.path.join(place, directory) for directory in named for place in places), DEBUG_ROOT]
 
 
 def _in_other_root(path: str) -> bool:
@@ -52,9 +52,9 @@ def _in_other_root(path: str) -> bool:
 def find_debug_file(elf: Elf) -> Elf | None:
     """The debug file, if it is installed and is really of this build."""
     for path, checksum in _candidates(elf):
-        found = _opened(elf, path, checksum)
-        if found is not None:
-            return found
+        debug_file = _opened(elf, path, checksum)
+        if debug_file is not None:
+            return debug_file
     if not os.environ.get(SERVERS):
         return None
     from tracer.resolve.elf.debuginfod import fetched
@@ -76,20 +76,21 @@ def _opened(elf: Elf, path: str, checksum: int | None) -> Elf | None:
     if not os.path.isfile(path):
         return None
     try:
-        found = Elf(path)
+        candidate = Elf(path)
     except TracerError:
         return None
-    if _belongs(elf, found, checksum):
-        return found
-    found.close()
+    if _belongs(elf, candidate, checksum):
+        return candidate
+    candidate.close()
     return None
 
 
-def _belongs(elf: Elf, found: Elf, checksum: int | None) -> bool:
+def _belongs(elf: Elf, candidate: Elf, checksum: int | None) -> bool:
     try:
         if checksum is None:
-            return found.build_id == elf.build_id
-        return found.build_id in (None, elf.build_id) and found.size <= _MAX_SIZE and _crc32(found) == checksum
+            return candidate.build_id == elf.build_id
+        same = candidate.build_id in (None, elf.build_id)
+        return same and candidate.size <= _MAX_SIZE and _crc32(candidate) == checksum
     except TracerError:
         return False  # damaged, or truncated just now
 

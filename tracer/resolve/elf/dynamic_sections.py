@@ -26,14 +26,14 @@ _REL, _RELSZ = 17, 18
 _GNU_HASH, _VERSYM, _VERDEF, _VERNEED = 0x6FFFFEF5, 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFE
 _SHT_STRTAB, _ALLOC, _STRINGS = 3, 2, 1
 _SYMBOL = {4: 16, 8: 24}
-"""Bytes of a symbol, by those of an address."""
+"""The bytes of a symbol, by the bytes of an address."""
 _MOST_CHAINED = 1 << 16
-"""Bytes of a chain, of which most have a few entries."""
+"""The most bytes of a chain; most chains have a few entries."""
 _MOST_VERSIONS = 1 << 20
-"""Bytes of a table of versions, whose end only its entries tell."""
+"""The most bytes of a table of versions, whose end only its entries tell."""
 
 Memory = Callable[[int, int, str], "bytes | None"]
-"""See `Elf.memory`."""
+"""Reads what the file holds for an address, as `Elf.memory` does."""
 
 
 def dynamic_sections(
@@ -53,7 +53,7 @@ def dynamic_sections(
         (".rela.dyn", kind, start, tags.get(size, 0)),
         (".rela.plt", kind, _JMPREL, tags.get(_PLTRELSZ, 0) if tags.get(_PLTREL) == start else 0),
     )
-    found = [Section("", 0, 0, 0, 0, 0, 0, 0)]
+    sections = [Section("", 0, 0, 0, 0, 0, 0, 0)]
     for name, kind, tag, size in wanted:
         address = tags.get(tag, 0)
         segment = segment_at(address) if tag in tags else None
@@ -61,10 +61,10 @@ def dynamic_sections(
             size = min(size, segment.address + segment.file_size - address)
             entry = {SHT_DYNSYM: symbol, SHT_RELA: 24, SHT_REL: 8}.get(kind, 0)
             offset = address - segment.address + segment.offset
-            found.append(Section(name, kind, _ALLOC, address, offset, size, _STRINGS, entry))
+            sections.append(Section(name, kind, _ALLOC, address, offset, size, _STRINGS, entry))
         elif kind in (_SHT_STRTAB, SHT_DYNSYM):
             return ()
-    return tuple(found)
+    return tuple(sections)
 
 
 def _symbols(tags: Mapping[int, int], memory: Memory, word: int) -> int:
@@ -86,11 +86,11 @@ def _hashed(address: int, memory: Memory, word: int) -> int:
     lowest bit set.
     """
     buckets, first, bloom, _ = struct.unpack("<IIII", memory(address, 16, "the hash table") or b"")
-    at = address + 16 + word * bloom
-    content = memory(at, 4 * buckets, "the hash table") or b""
+    table = address + 16 + word * bloom
+    content = memory(table, 4 * buckets, "the hash table") or b""
     last = max((number for (number,) in struct.iter_unpack("<I", content[: len(content) // 4 * 4])), default=0)
     if last < first:
         return 0
-    chains = memory(at + 4 * buckets + 4 * (last - first), _MOST_CHAINED, "the hash table") or b""
+    chains = memory(table + 4 * buckets + 4 * (last - first), _MOST_CHAINED, "the hash table") or b""
     ends = (number for number, byte in enumerate(chains[::4], 1) if byte & 1)
     return int(last) + next(ends, 0)

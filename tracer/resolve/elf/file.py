@@ -48,7 +48,7 @@ MAX_SEGMENTS = 1170
 """The number that fits into the 64 KiB that Linux reads (fs/binfmt_elf.c, load_elf_phdrs)."""
 
 _AT_LEAST, _TIMES = 4 << 20, 8
-"""Bytes of all the sections that are read: so many, or so many times the file's size."""
+"""All the sections that are read have so many bytes, or so many times the file's size."""
 _MAX_BUILD_IDS = 64
 _MAX_DYNAMIC = 1 << 16
 
@@ -117,7 +117,7 @@ class Elf:
 
     @property
     def version(self) -> object:
-        """Equal for the same content of the same file."""
+        """A value that is equal for the same content of the same file."""
         status = self._stat
         return None if status is None else (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
@@ -128,7 +128,7 @@ class Elf:
     # --- raw access -----------------------------------------------------------------------------------------------
 
     def read(self, offset: int, size: int, what: str) -> bytes:
-        """Exactly `size` bytes of the file from `offset`; `what` names them in the error ("the symbol table")."""
+        """Reads exactly `size` bytes of the file from `offset`; errors name them by `what` ("the symbol table")."""
         if offset < 0 or size < 0 or offset + size > self.size:
             raise self.error(f"truncated ELF file: {what} would end at byte {offset + size} of {self.size}")
         if size > MAX_READ:
@@ -216,7 +216,7 @@ class Elf:
         if not self._shoff:
             return False
         if self._shoff >= self.size and self.loads:
-            return any(each.offset + each.file_size > self.size for each in self.loads)
+            return any(segment.offset + segment.file_size > self.size for segment in self.loads)
         # gABI: a number that does not fit into the header stands in section 0.
         layout = self.layout.sections
         return bool(self._shnum or layout.unpack(self.read(self._shoff, layout.size, "the section headers"))[5])
@@ -258,11 +258,11 @@ class Elf:
         """A section's bytes; none for one that the file does not hold (NOBITS)."""
         if section.type == SHT_NOBITS:
             return b""
-        found = self.read(section.offset, section.size, f"section {printable(section.name) or '(unnamed)'}")
+        data = self.read(section.offset, section.size, f"section {printable(section.name) or '(unnamed)'}")
         self._contents += section.size
         if self._contents > max(_AT_LEAST, _TIMES * min(self.size, MAX_READ)):
             raise self.error(f"unusable ELF file: its sections are more than {_TIMES} times as large as it is")
-        return found
+        return data
 
     def linked(self, section: Section) -> Section:
         """The section that `section.link` names, such as the strings of a symbol table."""
@@ -286,7 +286,7 @@ class Elf:
 
     def address_of(self, offset: int) -> int | None:
         """The virtual address that a file offset is loaded at, executable segments first."""
-        for segment in sorted(self.loads, key=lambda each: not each.flags & PF_X):
+        for segment in sorted(self.loads, key=lambda load: not load.flags & PF_X):
             if segment.offset <= offset < segment.offset + segment.file_size:
                 return offset - segment.offset + segment.address
         return None
@@ -316,8 +316,8 @@ class Elf:
 
     @cached_property
     def dynamic(self) -> tuple[tuple[int, int], ...]:
-        """Tags and values of the dynamic section, without the terminating DT_NULL."""
-        segment = next((each for each in self.segments if each.type == PT_DYNAMIC), None)
+        """The tags and values of the dynamic section, without the terminating DT_NULL."""
+        segment = next((candidate for candidate in self.segments if candidate.type == PT_DYNAMIC), None)
         if segment is None:
             return ()
         data = self.read(segment.offset, segment.file_size, "the dynamic section")
@@ -336,7 +336,7 @@ class Elf:
 
     @cached_property
     def soname(self) -> str | None:
-        """DT_SONAME."""
+        """The name by which other files need this one (DT_SONAME)."""
         return next(iter(self.dynamic_strings(14)), None)
 
     def dynamic_strings(self, tag: int) -> Iterator[str]:
@@ -345,8 +345,8 @@ class Elf:
         if tag not in values or 5 not in values:  # DT_STRTAB
             return
         strings = self.memory(values[5], min(values.get(10, 0), MAX_READ), "the dynamic strings") or b""  # DT_STRSZ
-        for each, value in self.dynamic:
-            if each == tag:
+        for entry_tag, value in self.dynamic:
+            if entry_tag == tag:
                 yield string_at(strings, value)
 
     @cached_property

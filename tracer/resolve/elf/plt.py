@@ -8,7 +8,6 @@ _SECTIONS = (".plt", ".plt.sec", ".plt.got", ".iplt")
 
 
 def in_plt(elf: Elf, address: int) -> bool:
-    """Whether an address is of an entry of it."""
-    return any(
-        each.name in _SECTIONS and each.address <= address < each.address + each.size for each in elf.sections
-    )
+    """Whether an address lies in the procedure linkage table."""
+    tables = (section for section in elf.sections if section.name in _SECTIONS)
+    return any(table.address <= address < table.address + table.size for table in tables)

@@ -70,10 +70,10 @@ class Variable(NamedTuple):
 _OF_THE_LINKER = frozenset(
     ("_DYNAMIC", "_GLOBAL_OFFSET_TABLE_", "_PROCEDURE_LINKAGE_TABLE_", "_TLS_MODULE_BASE_", "__GNU_EH_FRAME_HDR")
 )
-"""Names that linkers add to each file as local ones."""
+"""The names that linkers add to each file as local ones."""
 
 _COPY = rb"((?:constprop|isra|part)\.\d+(?:\.(?:constprop|isra|part|lto_priv)\.\d+)*)(?=\0)"
-"""How the names of copies go on. A `.cold` part is no copy."""
+"""The ending of a copy's name, behind the function's name and a dot. A `.cold` part is no copy."""
 
 
 class Table:
@@ -82,7 +82,7 @@ class Table:
     def __init__(
         self, data: bytes, strings: bytes, versions: bytes = b"", version_names: dict[int, str] | None = None
     ) -> None:
-        """`versions` has a number for each entry, of which `version_names` has the names."""
+        """`versions` has a number for each entry, and `version_names` the names of these numbers."""
         self._data = data[: len(data) // _SYMBOL.size * _SYMBOL.size]
         self._strings = strings
         names = version_names or {}
@@ -98,27 +98,33 @@ class Table:
         # slicing bytes and decoding.
         new, text, kinds = tuple.__new__, self._text, (STT_FUNC, STT_GNU_IFUNC)
         find = text.find
-        made: list[Function] = []
-        left = _AT_LEAST + _TIMES * len(text)
+        functions: list[Function] = []
+        remaining = _AT_LEAST + _TIMES * len(text)
         versions = chain(self._versions, repeat((True, "")))
         for start in range(0, len(self._data), _SOME):
             rows = _SYMBOL.iter_unpack(self._data[start : start + _SOME])
             some: list[Function] = [
                 new(Function, (name, address, size, info >> 4, info & 15 == STT_GNU_IFUNC, *version))
-                for (at, info, _, section, address, size), version in zip(rows, versions, strict=False)
-                if section and address and at and info & 15 in kinds and (name := text[at : find("\0", at)])
+                for (offset, info, _, section, address, size), version in zip(rows, versions, strict=False)
+                if section and address and offset and info & 15 in kinds and (name := text[offset : find("\0", offset)])
             ]
-            left -= sum([len(each[0]) for each in some])
-            if left < 0:
+            remaining -= sum([len(function[0]) for function in some])
+            if remaining < 0:
                 raise ElfError(f"unusable symbol table: its names are more than {_TIMES} times as long as their table")
-            made += some
+            functions += some
         if not self._strings.isascii():
-            made = [each if each[0].isascii() else each._replace(name=_decoded(each[0])) for each in made]
-        if not "".join([each[0] for each in made]).isprintable():
-            made = [each if each[0].isprintable() else each._replace(name=printable(each[0])) for each in made]
+            functions = [
+                function if function[0].isascii() else function._replace(name=_decoded(function[0]))
+                for function in functions
+            ]
+        if not "".join([function[0] for function in functions]).isprintable():
+            functions = [
+                function if function[0].isprintable() else function._replace(name=printable(function[0]))
+                for function in functions
+            ]
         if "@" in text:
-            made = [_versioned(each) if "@" in each[0] else each for each in made]
-        return made
+            functions = [_versioned(function) if "@" in function[0] else function for function in functions]
+        return functions
 
     @cached_property
     def _text(self) -> str:
@@ -144,10 +150,10 @@ class Table:
             return []
         offsets = set()
         for wanted in (name.encode("utf-8", "surrogateescape") + end for end in (b"\0", b"@")):
-            at = self._strings.find(wanted)
-            while at >= 0:
-                offsets.add(at)
-                at = self._strings.find(wanted, at + 1)
+            offset = self._strings.find(wanted)
+            while offset >= 0:
+                offsets.add(offset)
+                offset = self._strings.find(wanted, offset + 1)
         if not offsets:
             return []
         return [(index, row) for index, row in enumerate(_SYMBOL.iter_unpack(self._data)) if row[0] in offsets]
@@ -169,8 +175,8 @@ class Table:
         `f.part.0`; the string table is asked first, as above.
         """
         start = name.encode("utf-8", "surrogateescape") + b"."
-        found = set(re.findall(re.escape(start) + _COPY, self._strings)) if start in self._strings else ()
-        return [each for ending in sorted(found) for each in self.named(f"{name}.{ending.decode()}")]
+        endings = set(re.findall(re.escape(start) + _COPY, self._strings)) if start in self._strings else ()
+        return [copy for ending in sorted(endings) for copy in self.named(f"{name}.{ending.decode()}")]
 
     def _version(self, index: int) -> tuple[bool, str]:
         """The version of an entry, and whether it is the default of its name."""
@@ -206,11 +212,11 @@ class Table:
 
     @cached_property
     def _starts(self) -> dict[int, list[_Row]]:
-        found: dict[int, list[_Row]] = {}
+        starts: dict[int, list[_Row]] = {}
         for row in _SYMBOL.iter_unpack(self._data):
             if row[1] & 15 == STT_FUNC and row[3]:
-                found.setdefault(row[4], []).append(row)
-        return found
+                starts.setdefault(row[4], []).append(row)
+        return starts
 
     @property
     def has_mangled_names(self) -> bool:
@@ -223,9 +229,9 @@ class Table:
         them away. What starts and ends a program has some, whoever wrote it. They come before all others.
         """
         return any(
-            section and at and not info >> 4 and not other & 3 and info & 15 not in (STT_SECTION, STT_FILE)
-            and self._name(at) not in _OF_THE_LINKER
-            for at, info, other, section, _, _ in _SYMBOL.iter_unpack(self._data)
+            section and offset and not info >> 4 and not other & 3 and info & 15 not in (STT_SECTION, STT_FILE)
+            and self._name(offset) not in _OF_THE_LINKER
+            for offset, info, other, section, _, _ in _SYMBOL.iter_unpack(self._data)
         )  # fmt: skip
 
     def mentions(self, name: str) -> bool:
@@ -238,8 +244,10 @@ class Table:
 
     def name(self, index: int) -> str:
         """The name of the entry with that number, without its version."""
-        at = index * _SYMBOL.size
-        return self._name(_SYMBOL.unpack_from(self._data, at)[0]).partition("@")[0] if at < len(self._data) else ""
+        offset = index * _SYMBOL.size
+        if offset >= len(self._data):
+            return ""
+        return self._name(_SYMBOL.unpack_from(self._data, offset)[0]).partition("@")[0]
 
     def version(self, index: int) -> str:
         """The version of the entry with that number, "" where it has none."""
@@ -251,9 +259,11 @@ def _decoded(name: str) -> str:
 
 
 def _versioned(function: Function) -> Function:
-    """`memcpy@GLIBC_2.2.5` and `memcpy@@GLIBC_2.14`, as some linkers write names into .symtab, taken apart."""
-    name, at, version = function.name.partition("@")
-    if not at or not name:
+    """Takes the version out of the name, which some linkers write into .symtab as `memcpy@GLIBC_2.2.5` or
+    `memcpy@@GLIBC_2.14`.
+    """
+    name, separator, version = function.name.partition("@")
+    if not separator or not name:
         return function
     return function._replace(name=name, default=version.startswith("@"), version=version.lstrip("@"))
 
@@ -272,12 +282,12 @@ def _widened(content: bytes) -> bytes:
 
 def read_table(elf: Elf, kind: int) -> Table | None:
     """The file's symbol table of that section type, or None."""
-    section = next((each for each in elf.sections if each.type == kind), None)
+    section = next((candidate for candidate in elf.sections if candidate.type == kind), None)
     if section is None:
         return None
     if section.entry_size not in (0, (_SYMBOL if elf.word == 8 else _SYMBOL_32).size):
         raise elf.error(f"not a valid ELF file: symbols of {section.entry_size} bytes")
-    versions = next((each for each in elf.sections if each.type == SHT_GNU_VERSYM), None)
+    versions = next((candidate for candidate in elf.sections if candidate.type == SHT_GNU_VERSYM), None)
     content, strings = elf.content(section), elf.content(elf.linked(section))
     if elf.word == 4:
         content = _widened(content)

@@ -26,29 +26,30 @@ def version_names(elf: Elf) -> dict[int, str]:
     for section in elf.sections:
         if section.type in (SHT_GNU_VERDEF, SHT_GNU_VERNEED):
             data, strings = elf.content(section), elf.content(elf.linked(section))
-            found = _defined(data) if section.type == SHT_GNU_VERDEF else _needed(data)
-            for number, at in islice(found, _MOST):
-                names[number] = strings[at : max(strings.find(b"\0", at), at)].decode("utf-8", "backslashreplace")
+            versions = _defined(data) if section.type == SHT_GNU_VERDEF else _needed(data)
+            for number, offset in islice(versions, _MOST):
+                end = max(strings.find(b"\0", offset), offset)
+                names[number] = strings[offset:end].decode("utf-8", "backslashreplace")
     return names
 
 
-def _chain(data: bytes, at: int, layout: struct.Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
+def _chain(data: bytes, offset: int, layout: struct.Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
     """The place and fields of each entry; the last field is how far away the next begins."""
-    while at + layout.size <= len(data):
-        fields = layout.unpack_from(data, at)
-        yield at, fields
+    while offset + layout.size <= len(data):
+        fields = layout.unpack_from(data, offset)
+        yield offset, fields
         if not fields[-1]:
             return
-        at += fields[-1]
+        offset += fields[-1]
 
 
 def _defined(data: bytes) -> Iterator[tuple[int, int]]:
-    for at, (_, flags, number, _, _, first, _) in _chain(data, 0, _DEFINED):
-        if not flags & _FILE_NAME and at + first + 4 <= len(data):
-            yield number, struct.unpack_from("<I", data, at + first)[0]
+    for offset, (_, flags, number, _, _, first, _) in _chain(data, 0, _DEFINED):
+        if not flags & _FILE_NAME and offset + first + 4 <= len(data):
+            yield number, struct.unpack_from("<I", data, offset + first)[0]
 
 
 def _needed(data: bytes) -> Iterator[tuple[int, int]]:
-    for at, fields in _chain(data, 0, _NEEDED):
-        for _, (_, _, number, name, _) in _chain(data, at + fields[3], _NEEDED_NAME):
+    for offset, fields in _chain(data, 0, _NEEDED):
+        for _, (_, _, number, name, _) in _chain(data, offset + fields[3], _NEEDED_NAME):
             yield number & 0x7FFF, name

@@ -1,4 +1,4 @@
-"""Symbol tables: functions by name, wildcard and address; variables by name.
+"""Looks symbols up: functions by name, wildcard and address, variables by name.
 
 A file has up to three tables: `.symtab` (everything, unless the file was stripped), `.dynsym` (what it exports) and the
 `.symtab` of the separate debug file (`debug_file`). The third is read for a name where the first has lost those of
@@ -23,10 +23,10 @@ from tracer.resolve.elf.structures import SHT_DYNSYM, SHT_SYMTAB
 from tracer.resolve.elf.symbol_table import MAX_NAME, Function, Table, Variable, read_table
 
 _AT_LEAST, _MOST_UNPACKED = 1 << 20, 64
-"""Bytes that .gnu_debugdata may become, and how many times its size; symbols take four to ten."""
+""".gnu_debugdata may become so many bytes, or so many times its size; symbols take four to ten times."""
 
 MAX_NESTED = 64
-"""How many earlier symbols are tried for one that reaches over an address."""
+"""The number of earlier symbols that are tried for one that reaches over an address."""
 
 
 class Symbols:
@@ -39,12 +39,12 @@ class Symbols:
 
     @cached_property
     def static(self) -> Table | None:
-        """.symtab."""
+        """The contents of .symtab."""
         return read_table(self._elf, SHT_SYMTAB)
 
     @cached_property
     def exported(self) -> Table | None:
-        """.dynsym."""
+        """The contents of .dynsym."""
         return read_table(self._elf, SHT_DYNSYM)
 
     @cached_property
@@ -84,18 +84,18 @@ class Symbols:
     def functions(self) -> tuple[Function, ...]:
         """All functions of all tables, every name once per address."""
         result = list(self.static.functions) if self.static is not None else []
-        if result and self.exported is not None and not any([each[6] for each in result]):  # as lld writes it
-            versioned = {(each[0], each[1]): each for each in self.exported.functions if each[6]}
-            result = [versioned.get((each[0], each[1]), each) for each in result]
+        if result and self.exported is not None and not any([function[6] for function in result]):  # as lld writes it
+            versioned = {(function[0], function[1]): function for function in self.exported.functions if function[6]}
+            result = [versioned.get((function[0], function[1]), function) for function in result]
         for table in (self.exported, self.debug):
             if table is None:
                 continue
             if not result:
                 result = list(table.functions)
                 continue
-            addresses = {each.address for each in table.functions}
-            known = {(each.name, each.address) for each in result if each.address in addresses}
-            result += [each for each in table.functions if (each.name, each.address) not in known]
+            addresses = {function.address for function in table.functions}
+            places = {(function.name, function.address) for function in result if function.address in addresses}
+            result += [function for function in table.functions if (function.name, function.address) not in places]
         return tuple(result)
 
     def named(self, name: str) -> tuple[Function, ...]:
@@ -103,25 +103,25 @@ class Symbols:
         whole = name
         name, _, version = name.partition("@")
         version = version.lstrip("@")
-        found = [each for table in self._all for each in table.named(name)]
+        functions = [function for table in self._all for function in table.named(name)]
         if version:
-            found = [each for each in found if each.version == version]
-        elif any(each.default for each in found):
+            functions = [function for function in functions if function.version == version]
+        elif any(function.default for function in functions):
             # lld writes no versions into .symtab, where both then seem to be the default.
-            older = {each.address for each in found if not each.default}
-            older -= {each.address for each in found if each.default and each.version}
-            found = [each for each in found if each.default and each.address not in older]
-        if found:
-            return unique_places(found)
+            older = {function.address for function in functions if not function.default}
+            older -= {function.address for function in functions if function.default and function.version}
+            functions = [function for function in functions if function.default and function.address not in older]
+        if functions:
+            return unique_places(functions)
         if not _written_as_stored(whole):
-            return unique_places([each for each in self.functions if each.name == whole])
+            return unique_places([function for function in self.functions if function.name == whole])
         return ()
 
     def copies(self, name: str) -> tuple[Function, ...]:
         """The copies that GCC made of the function of that name for some of its callers, which then do not call it
         itself.
         """
-        return unique_places(each for table in self._all for each in table.copies(name))
+        return unique_places(copy for table in self._all for copy in table.copies(name))
 
     @property
     def has_mangled_names(self) -> bool:
@@ -139,28 +139,37 @@ class Symbols:
         them.
         """
         if versions:
-            versioned = [each for each in self.functions if each.version]
-            found = [each for each in versioned if matches(f"{each[0]}{'@@' if each[5] else '@'}{each[6]}")]
+            functions = [
+                function
+                for function in self.functions
+                if function[6] and matches(f"{function[0]}{'@@' if function[5] else '@'}{function[6]}")
+            ]
+        elif matches is bool:
+            functions = list(self.functions)
         else:
-            found = list(self.functions) if matches is bool else [each for each in self.functions if matches(each[0])]
-        return unique_places([each for each in found if cold or ".cold" not in each[0] or not is_cold(each[0])])
+            functions = [function for function in self.functions if matches(function[0])]
+        if not cold:
+            functions = [function for function in functions if ".cold" not in function[0] or not is_cold(function[0])]
+        return unique_places(functions)
 
     def in_full(self, functions: tuple[Function, ...]) -> tuple[Function, ...]:
         """The functions, each whose name alone means a newer version of it under `name@VERSION`."""
-        if all([each[5] for each in functions]):
+        if all([function[5] for function in functions]):
             return functions
-        current = {each[0] for each in self.functions if each[5] and each[6]}
+        current = {function[0] for function in self.functions if function[5] and function[6]}
         return tuple(
-            each if each[5] or each[0] not in current else each._replace(name=f"{each.name}@{each.version}")
-            for each in functions
+            function
+            if function[5] or function[0] not in current
+            else function._replace(name=f"{function.name}@{function.version}")
+            for function in functions
         )
 
     @cached_property
     def _by_address(self) -> tuple[list[int], list[Function], int]:
         ordered = sorted(self.functions, key=itemgetter(1))
-        return [each[1] for each in ordered], ordered, max(map(itemgetter(2), ordered), default=0)
+        return [function[1] for function in ordered], ordered, max(map(itemgetter(2), ordered), default=0)
 
-    def at(self, address: int) -> Function | None:
+    def function_at(self, address: int) -> Function | None:
         """The function that holds the address: the innermost, under the most public of its names.
 
         One of unknown size holds what lies between it and the next.
@@ -169,27 +178,27 @@ class Symbols:
             # Sorting all of a large file costs more than looking through it a few times.
             self._few_lookups -= 1
             for tables in self._in_turn():
-                holding = [each for table in tables for each in table.holding(address)]
+                holding = [function for table in tables for function in table.holding(address)]
                 if holding:
-                    start = max(each.address for each in holding)
-                    return min((each for each in holding if each.address == start), key=Function.rank)
+                    start = max(function.address for function in holding)
+                    return min((function for function in holding if function.address == start), key=Function.rank)
         starts, ordered, longest = self._by_address
         index = after = bisect_right(starts, address)
         sized: list[Function] = []
         unsized: list[Function] = []
         while index and after - index < MAX_NESTED:
             index -= 1
-            each = ordered[index]
-            if (sized and each.address != sized[0].address) or address - each.address > longest:
+            function = ordered[index]
+            if (sized and function.address != sized[0].address) or address - function.address > longest:
                 break
-            if address < each.address + each.size:
-                sized.append(each)
+            if address < function.address + function.size:
+                sized.append(function)
             elif (
-                each.size == 0
-                and each.address == starts[after - 1]
-                and (address == each.address or after < len(starts))
+                function.size == 0
+                and function.address == starts[after - 1]
+                and (address == function.address or after < len(starts))
             ):
-                unsized.append(each)
+                unsized.append(function)
         return min(sized or unsized, key=Function.rank, default=None)
 
     def next_start(self, address: int) -> int | None:
@@ -200,8 +209,8 @@ class Symbols:
 
     def variables(self, name: str) -> tuple[Variable, ...]:
         """The definitions of a name, each address once."""
-        found = {each.address: each for table in self._all for each in table.variables(name)}
-        return tuple(found[address] for address in sorted(found))
+        by_address = {variable.address: variable for table in self._all for variable in table.variables(name)}
+        return tuple(by_address[address] for address in sorted(by_address))
 
     def mangled(self, word: str) -> list[str]:
         """The names of C++ and Rust in which a word stands, whatever they name."""
@@ -225,13 +234,13 @@ def is_cold(name: str) -> bool:
 def unique_places(functions: Iterable[Function]) -> tuple[Function, ...]:
     """Each address once, under its most public name, in order of address."""
     functions = list(functions)
-    best = {each[1]: each for each in reversed(functions)}
+    best = {function[1]: function for function in reversed(functions)}
     if len(best) < len(functions):
-        for each in functions:
-            known = best[each[1]]
-            if known is not each and each.rank() < known.rank():
+        for function in functions:
+            chosen = best[function[1]]
+            if chosen is not function and function.rank() < chosen.rank():
                 # An alias of unknown size must not hide that another says it.
-                best[each.address] = each if each.size else each._replace(size=known.size)
+                best[function.address] = function if function.size else function._replace(size=chosen.size)
     return tuple(map(best.__getitem__, sorted(best)))
 
 

@@ -1,4 +1,4 @@
-"""Is the file about to be probed still the one that was checked?"""
+"""Whether a file that is about to be probed is still the one that was checked."""
 
 from __future__ import annotations
 

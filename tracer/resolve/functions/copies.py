@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tracer.errors import TracerError, printable
+from tracer.errors import TracerError, and_more, printable
 from tracer.kinds.model import AttachPoint
 from tracer.kinds.registry import is_return
 from tracer.resolve.binary import Binary
@@ -29,9 +29,9 @@ def copies_meant(point: AttachPoint, binary: Binary, functions: Sequence[Functio
     """The inlined copies of functions that were found, and of those without code of their own that are meant."""
     from tracer.resolve.functions.inlined_copies import copies_of
 
-    found = {each.name.partition("@")[0] for each in functions}
+    with_code = {function.name.partition("@")[0] for function in functions}
     meant = partial(meant_among, binary, point.name or "", point.cpp, not functions)
-    return copies_of(binary, lambda names: found.intersection(names) | meant(names), point.source)
+    return copies_of(binary, lambda names: with_code.intersection(names) | meant(names), point.source)
 
 
 def with_entry(
@@ -40,21 +40,21 @@ def with_entry(
     """The copies that have one entry, of those that begin at one place the first; `left_out` gets lines about the
     others. `alone`: the functions have no code of their own. Raises `ElfError` where nothing is left then.
     """
-    without = [each for each in copies if each.reason]
+    without = [copy for copy in copies if copy.reason]
     if without:
-        said = "; ".join(dict.fromkeys(f"{_text(each)}: {each.reason}" for each in without[:_NAMED]))
+        said = "; ".join(dict.fromkeys(f"{_text(copy)}: {copy.reason}" for copy in without[:_NAMED]))
         more = f"; and {len(without) - _NAMED} more" if len(without) > _NAMED else ""
         if alone and len(without) == len(copies):
             raise binary.elf.error(f"'{printable(point.name or '')}' has no code of its own to probe: {said}{more}")
         left_out.append(f"{len(without)} of {len(copies)} inlined copies left out: {said}{more}")
-    found: dict[tuple[str, int], Copy] = {}
-    shared = [each for each in copies if not each.reason and found.setdefault((each.name, each.address), each) != each]
+    firsts: dict[tuple[str, int], Copy] = {}
+    shared = [copy for copy in copies if not copy.reason and firsts.setdefault((copy.name, copy.address), copy) != copy]
     if shared:
         said = ", ".join(dict.fromkeys(map(_text, shared[:_NAMED])))
         more = f" and {len(shared) - _NAMED} more" if len(shared) > _NAMED else ""
         begin = "1 inlined copy begins" if len(shared) == 1 else f"{len(shared)} inlined copies begin"
         left_out.append(f"{begin} where another of the function does, so one hit is a call of each: {said}{more}")
-    return [*found.values()]
+    return [*firsts.values()]
 
 
 def refuse_returns(
@@ -62,16 +62,16 @@ def refuse_returns(
 ) -> None:
     """Raises `TracerError` for the returns of what was inlined; of a wildcard, adds a line to `left_out`."""
     if is_pattern(point.name or ""):
-        names = [*dict.fromkeys(printable(each.name) for each in copies)]
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        left_out.append(f"inlined copies do not return, and are left out: those of {', '.join(names[:_NAMED])}{more}")
+        names = [*dict.fromkeys(printable(copy.name) for copy in copies)]
+        shown = and_more(names[:_NAMED], len(names))
+        left_out.append(f"inlined copies do not return, and are left out: those of {shown}")
         return
     from tracer.resolve.functions.inlining import Inlined, at_places
 
-    where = at_places(Inlined(len(copies), tuple(dict.fromkeys(each.caller for each in copies))))
+    where = at_places(Inlined(len(copies), tuple(dict.fromkeys(copy.caller for copy in copies))))
     name = printable(point.name or "")
-    own = "leave inlined = true out for the returns of its own code"
-    hint = own if has_code else "probe the returns of a function that it was inlined into"
+    without_copies = "leave inlined = true out for the returns of its own code"
+    hint = without_copies if has_code else "probe the returns of a function that it was inlined into"
     message = f"{printable(binary.shown)}: {name} was inlined {where}, and an inlined copy does not return"
     raise TracerError(message, hint)
 
@@ -91,20 +91,20 @@ def calls_of_copies(
         return []
     # As people write it, a whole name means its own function alone; one without parameters its copies as well.
     written = is_demangled(name) and not binary.symbols.named(name)
-    exact = written and any(binary.readable(each.name) == name for each in functions)
+    exact = written and any(binary.readable(function.name) == name for function in functions)
     if not exact and (point.cpp or is_pattern(name)):
         return []
-    named = sorted({each.name for each in functions}) if written else [name]
-    here = {each.address for each in functions} if written else ()
-    every = [copy for each in named for copy in binary.symbols.copies(each)]
-    names = [each.name for each in every if each.address not in here]
-    tests = [matcher(each.name) for each in all if each.kind == point.kind and each.name] if names else []
-    names = [each for each in names if not any(test(each) or test(binary.readable(each)) for test in tests)]
-    copies = [each for each in names if ".part." not in each]
-    said = _begun_elsewhere(point, binary, name, functions, [each for each in names if each not in copies])
+    named = sorted({function.name for function in functions}) if written else [name]
+    here = {function.address for function in functions} if written else ()
+    every = [copy for function_name in named for copy in binary.symbols.copies(function_name)]
+    names = [copy.name for copy in every if copy.address not in here]
+    tests = [matcher(other.name) for other in all if other.kind == point.kind and other.name] if names else []
+    names = [copy for copy in names if not any(test(copy) or test(binary.readable(copy)) for test in tests)]
+    copies = [copy for copy in names if ".part." not in copy]
+    said = _begun_elsewhere(point, binary, name, functions, [copy for copy in names if copy not in copies])
     if not copies:
         return said
-    shown = ", ".join(copies[:_NAMED]) + (f" and {len(copies) - _NAMED} more" if len(copies) > _NAMED else "")
+    shown = and_more(copies[:_NAMED], len(copies))
     wild = f'"{name}*"' if written else f"{name}*"
     return [*said, f"some callers of {name} call a copy that the compiler made of it ({shown}): {wild} means all"]
 
@@ -117,11 +117,11 @@ def _begun_elsewhere(
         return []
     from tracer.resolve.functions.inlining import COUNTED, at_places, inlined_of
 
-    found = None
+    inlined = None
     with suppress(TracerError):  # of damaged debug information
-        found = next(filter(None, [inlined_of(binary.path, each.address) for each in functions]), None)
-    if found is None:
+        inlined = next(filter(None, [inlined_of(binary.path, function.address) for function in functions]), None)
+    if inlined is None:
         return []
-    where, rest = at_places(found), " and ".join(map(printable, parts[:_NAMED]))
+    where, rest = at_places(inlined), " and ".join(map(printable, parts[:_NAMED]))
     what = f"the beginning of {name} was inlined {where}: calls there are no hits; those that go on call {rest}"
     return [what if is_return(point) else f"{what}; {COUNTED}"]

@@ -1,4 +1,4 @@
-"""Names as people write them and `nm -C` prints them → functions: `Cart<int>::add(int)`, `void f<int>(int)`, `*::add`.
+"""Finds functions by names as people write them and `nm -C` prints them: `Cart<int>::add(int)`, `*::add`.
 
 A symbol's readable name may be written whole; without its parameters, which means every overload; without the return
 type that stands before a template's name; or without both. Where one is written exactly so, whatever characters it
@@ -29,7 +29,7 @@ _PIECE = re.compile(r"\boperator\b|[<({\[]|[>)}\]]| (?!(?:const|volatile|&&?)::)
 _CHARS = "char, std::char_traits<char>"
 _ABBREVIATIONS = {
     f"std::basic_string<{_CHARS}, std::allocator<char> >": "std::string",
-    **{f"std::basic_{each}<{_CHARS} >": f"std::{each}" for each in ("istream", "ostream", "iostream")},
+    **{f"std::basic_{stream}<{_CHARS} >": f"std::{stream}" for stream in ("istream", "ostream", "iostream")},
 }
 
 _NO_PARAMETERS = re.compile(r"\(anonymous namespace\)|\boperator ?\(\)|\{[^{}]*\}")
@@ -51,7 +51,8 @@ _SAID = (
     " true type typeid typeinfo typename u128 u16 u32 u64 u8 ull union unnamed unsafe unsigned usize virtual void"
     " volatile vtable wchar_t wrapper "
 )
-"""Words that demanglers write for a letter or two, or around a name (libiberty, cp-demangle.c and rust-demangle.c)."""
+"""The words that demanglers write for a letter or two, or around a name (cp-demangle.c, rust-demangle.c of libiberty).
+"""
 
 
 def demangled_functions(
@@ -61,15 +62,15 @@ def demangled_functions(
     None where a symbol's name is not mangled.
     """
     words = needed_words(pattern)
-    in_full = any(each in pattern for each in _ABBREVIATIONS)
+    in_full = any(full in pattern for full in _ABBREVIATIONS)
     if in_full:
         pattern = _abbreviated(pattern)
     matches = _matcher(pattern) if is_pattern(pattern) else None
     literal = max(re.split(r"\*|\?|\[[^]]*\]", pattern), key=len)
     exact: list[Function] = []
     matching: list[Function] = []
-    for each in functions:
-        name = each[0]
+    for function in functions:
+        name = function[0]
         if name[:2] not in ("_Z", "_R") or (name[1] == "Z" and not all([word in name for word in words])):
             continue
         readable = demangle(name)
@@ -78,11 +79,11 @@ def demangled_functions(
         if in_full:
             readable = _abbreviated(readable)
         if pattern in readable and (pattern == readable or (pattern in spellings(readable) and not is_cold(name))):
-            exact.append(each)
+            exact.append(function)
         elif matches is None or exact or literal not in readable:
             continue
         elif matches(readable) and (".cold" in pattern or not is_cold(name)):
-            matching.append(each)
+            matching.append(function)
     return exact or matching
 
 
@@ -91,9 +92,13 @@ def of_one_crate(
 ) -> list[Function]:
     """The functions of Rust whose readable name is this one behind that of a crate, if all have the same."""
     word = name.rpartition("::")[2]
-    candidates = {each: text for each in functions if word in each.name and (text := demangle(each.name)) is not None}
-    found = {each: text for each, text in candidates.items() if _behind_crate(each.name, text) == name}
-    return list(found) if len(set(found.values())) == 1 else []
+    readable = {function: demangle(function.name) for function in functions if word in function.name}
+    named = {
+        function: text
+        for function, text in readable.items()
+        if text is not None and _behind_crate(function.name, text) == name
+    }
+    return list(named) if len(set(named.values())) == 1 else []
 
 
 def without_crate(readable: Mapping[str, str]) -> dict[str, str]:
@@ -129,7 +134,7 @@ def spellings(readable: str) -> tuple[str, ...]:
 
 
 def without_parameters(readable: str) -> str:
-    """`ns::f(int) const` → `ns::f`; the brackets of templates and `operator()` stay."""
+    """A readable name without its parameters: `ns::f` of `ns::f(int) const`; templates and `operator()` keep theirs."""
     end = readable.rfind(")")
     if end < 0 or not _AFTER.match(readable, end + 1):
         return readable
@@ -187,12 +192,12 @@ def _has_parameters(pattern: str) -> bool:
 
 
 def needed_words(pattern: str) -> list[str]:
-    """Words that must stand in the mangled name too, wherever the pattern matches: a cheap test before demangling.
+    """The words that must stand in the mangled name too, wherever the pattern matches: a cheap test before demangling.
 
     An identifier stands there as it is. What the demangler says of its own accord (`int`, `operator`, `std::string`)
     does not; neither need a part of a word, next to a wildcard, if it may be part of such a word.
     """
-    found = []
+    words = []
     literal = re.sub(r"\[[^]]*\]", "*", _LITERAL_BRACKET.sub(" ", pattern))
     for word in re.finditer(r"(?<![\w'])[^\W\d]\w+", literal):
         before, after = literal[word.start() - 1 : word.start()], literal[word.end() : word.end() + 1]
@@ -201,5 +206,5 @@ def needed_words(pattern: str) -> list[str]:
         else:
             said = f" {word.group()} " in _SAID
         if not said and word.group().isascii():  # Rust writes others by numbers
-            found.append(word.group())
-    return found
+            words.append(word.group())
+    return words

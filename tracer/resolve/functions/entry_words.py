@@ -1,4 +1,4 @@
-"""`arg0`, `arg1`, … of an i386 function: the words of its arguments, where its compiler has put them.
+"""`arg0`, `arg1`, … of an i386 function are the words of its arguments, where its compiler has put them.
 
 The convention puts them on the stack. A function that only its own file calls, or that is marked for it, gets them in
 registers, and no symbol says so: debug information does (`dwarf.calls.i386`). Where it is missing, such a function has
@@ -31,7 +31,7 @@ _UNKNOWN = "only its own file calls the function, so it may be in a register; no
 _NAMELESS = "no symbol says whether only its own file calls the function, so it may be in a register"
 _MANY = "only its own file calls the function, so it may be in a register; name fewer functions to have that looked up"
 _Word = tuple[str, str | int]
-"""`("reg", "ax")`, `("stack", 4)`, or `("no", reason)`."""
+"""The place of one word: `("reg", "ax")`, `("stack", 4)`, or `("no", reason)`."""
 
 
 def entry_words(binary: Binary, name: str, address: int, local: bool) -> tuple[ArgSpec, ...]:
@@ -40,12 +40,12 @@ def entry_words(binary: Binary, name: str, address: int, local: bool) -> tuple[A
     """
     plain = binary.function_args(name)
     site = FileSite("uprobe", name, name, (), 0, binary.path, binary.identity, address, 0, word=4)
-    found: tuple[_Word, ...] | None = None
+    words: tuple[_Word, ...] | None = None
     with suppress(TracerError):  # of damaged debug information
-        found = asked(binary.path, "words", address, lambda entries: _words(entries, site, len(plain)))
-    if found is None:
+        words = asked(binary.path, "words", address, lambda entries: _words(entries, site, len(plain)))
+    if words is None:
         return _unreadable(plain, _UNKNOWN if name else _NAMELESS) if local else plain
-    return tuple(map(_spec, found)) or plain
+    return tuple(map(_spec, words)) or plain
 
 
 def unknown_words(plain: tuple[ArgSpec, ...]) -> tuple[ArgSpec, ...]:
@@ -55,7 +55,7 @@ def unknown_words(plain: tuple[ArgSpec, ...]) -> tuple[ArgSpec, ...]:
 
 @lru_cache(maxsize=4)
 def _unreadable(plain: tuple[ArgSpec, ...], reason: str) -> tuple[ArgSpec, ...]:
-    return tuple(replace(each, operand=Unreadable(reason)) for each in plain)
+    return tuple(replace(argument, operand=Unreadable(reason)) for argument in plain)
 
 
 def _spec(word: _Word) -> ArgSpec:
@@ -66,24 +66,26 @@ def _spec(word: _Word) -> ArgSpec:
 
 
 def _words(entries: Entries, site: FileSite, most: int) -> tuple[_Word, ...] | None:
-    """() where they are where the convention has them; None where no debug information tells of the function."""
-    found = parameters_at(entries, site, "")
-    if not isinstance(found, tuple):
+    """The places of a function's words. () says that they are where the convention has them, and None that no debug
+    information tells of the function.
+    """
+    parameters = parameters_at(entries, site, "")
+    if not isinstance(parameters, tuple):
         return None
-    if not any(each.pieces or each.reason for each in found):
+    if not any(parameter.pieces or parameter.reason for parameter in parameters):
         return ()
     function = function_at(entries, site.address)
     if function is not None and function.unit.top.number(dw.LANGUAGE) == dw.GO:
         return ()  # all in a row
     result = None if function is None else types.plain(attribute(function, dw.TYPE))
     words: list[_Word] = [("no", _HIDDEN)] if result is not None and result.tag in dw.RECORDS else []
-    for each in found:
-        if each.reason or each.type is None:
-            words.append(("no", each.reason))
+    for parameter in parameters:
+        if parameter.reason or parameter.type is None:
+            words.append(("no", parameter.reason))
             continue
-        whole = 4 if each.indirect or each.reference else memory_size(each.type)
-        words += _of_registers(each.pieces) if each.pieces else [
-            ("stack", (each.stack or 0) + at) for at in range(0, whole, 4)
+        whole = 4 if parameter.indirect or parameter.reference else memory_size(parameter.type)
+        words += _of_registers(parameter.pieces) if parameter.pieces else [
+            ("stack", (parameter.stack or 0) + offset) for offset in range(0, whole, 4)
         ]
     return tuple(words[:most])
 

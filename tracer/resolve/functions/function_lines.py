@@ -1,4 +1,4 @@
-"""Functions → the lines of their text that have code.
+"""Finds the lines of functions' texts that have code.
 
 What was inlined into a function is of another text. Rows of both stand at one address, and before and behind the code
 that the compiler says the copy has. So a line belongs to the last function that is declared before it, of those that
@@ -28,31 +28,32 @@ def lines_of(binary: Binary, addresses: Iterable[int], path: str) -> set[int]:
     """The lines of a source file that the functions at these addresses have. Raises `TracerError` where debug
     information is damaged.
     """
-    found: set[int] = set()
+    lines: set[int] = set()
     for address in addresses:
-        found.update(asked(binary.path, "lines", f"{address} {path}", partial(_lines, address, path)) or ())
-    return found
+        lines.update(asked(binary.path, "lines", f"{address} {path}", partial(_lines, address, path)) or ())
+    return lines
 
 
 def of_others(binary: Binary, functions: Collection[int], places: Collection[int]) -> set[int]:
-    """Those of some places in code that are of another instance of the template that the functions at these addresses
-    are instances of, or of a lambda in their text.
+    """The places in code, of those given, that belong to another instance of the template whose instances begin at
+    these addresses, or to a lambda in their text.
     """
 
     def find(entries: Entries) -> tuple[int, ...]:
-        own = [each for address in functions if (each := function_at(entries, address)) is not None]
-        linked, lines = {linked_name(origin(each)) for each in own}, {line_of(each) for each in own}
-        names = {name_of(each) for each in own}
-        found = []
+        instances = [function for address in functions if (function := function_at(entries, address)) is not None]
+        linked = {linked_name(origin(instance)) for instance in instances}
+        lines = {line_of(instance) for instance in instances}
+        names = {name_of(instance) for instance in instances}
+        foreign = []
         for address in places:
             holder = function_at(entries, address)
             every = scopes_at(holder, address) if holder is not None else []
-            texts = [each for each in every if each.tag != dw.LEXICAL_BLOCK]
-            others = [each for each in texts if linked_name(origin(each)) not in linked]
+            texts = [entry for entry in every if entry.tag != dw.LEXICAL_BLOCK]
+            others = [text for text in texts if linked_name(origin(text)) not in linked]
             nested = others[-1:] == texts[-1:] != [] and not names.isdisjoint(scope(others[-1]))
-            if nested or any(line_of(each) in lines for each in others):
-                found.append(address)
-        return tuple(found)
+            if nested or any(line_of(other) in lines for other in others):
+                foreign.append(address)
+        return tuple(foreign)
 
     about = f"{sorted(functions)} {sorted(places)}"
     return set(asked(binary.path, "others", about, find) or ())
@@ -65,12 +66,12 @@ def _lines(address: int, path: str, entries: Entries) -> tuple[int, ...]:
 
 def own_lines(text: Text, function: Entry, path: str) -> Iterator[int]:
     """The lines in some code that are of a function: of its own, or of a copy of it in another."""
-    own = origin(function)
-    others = [each for each in (text.function, *text.inlined) if origin(each).id != own.id]
-    nested = [each for each in others if name_of(function) in scope(each)]
-    taken = [piece for each in nested for piece in code_of(each)]
+    declaration = origin(function)
+    others = [entry for entry in (text.function, *text.inlined) if origin(entry).id != declaration.id]
+    nested = [other for other in others if name_of(function) in scope(other)]
+    taken = [piece for other in nested for piece in code_of(other)]
     first = line_of(function)
-    declared = {line_of(each) for each in others if each not in nested and text.file_of(each) == path}
+    declared = {line_of(other) for other in others if other not in nested and text.file_of(other) == path}
     for row in text.rows:
         if row.is_stmt and row.path == path and row.line >= first:
             own_text = not any(first < line <= row.line for line in declared)

@@ -1,4 +1,4 @@
-"""Indirect functions (STT_GNU_IFUNC) → the code that processes run for them.
+"""Finds the code that processes run for indirect functions (STT_GNU_IFUNC).
 
 The symbol of such a function stands at a resolver. The dynamic loader calls it when the file is loaded; what it returns
 is the implementation for this processor, and is what everybody calls from then on. A probe on the resolver would count
@@ -22,7 +22,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 
 from tracer.dataclass import NamedTuple
-from tracer.errors import TracerError, printable
+from tracer.errors import TracerError, and_more, printable
 from tracer.host.maps import Mapping, Picture, mappings, path_of, users
 from tracer.host.memory import environment_of, open_memory, read
 from tracer.host.stat import directory
@@ -35,12 +35,12 @@ from tracer.resolve.elf.symbol_table import Function, read_table
 from tracer.resolve.elf.symbols import unique_places
 
 _OTHERS = 8
-"""So many processes are asked about a file that this one has not loaded."""
+"""The number of processes that are asked about a file that this one has not loaded."""
 
 _NAMED = 3
 
 _VDSO = -1
-"""Stands for an implementation in the kernel's vDSO."""
+"""The address that stands for an implementation in the kernel's vDSO."""
 
 _TUNABLES = b"GLIBC_TUNABLES="
 
@@ -54,48 +54,47 @@ def implemented(
     gets a line about those that are `meant`. Raises `ElfError` where none is left.
     """
     binary.reproducible = False  # another process, or the same file on another processor, has other ones
-    indirect = [each for each in functions if each.ifunc]
+    indirect = [function for function in functions if function.ifunc]
     choices = [_chosen(binary, indirect, group) for group in _alike(processes)]
-    found: list[Function] = []
+    implementations: list[Function] = []
     unknown: list[Function] = []
-    for each in functions:
-        if not each.ifunc:
-            found.append(each)
+    for function in functions:
+        if not function.ifunc:
+            implementations.append(function)
             continue
-        addresses = dict.fromkeys(chosen.get(each.address, _VDSO) for chosen in choices)
+        addresses = dict.fromkeys(chosen.get(function.address, _VDSO) for chosen in choices)
         sizes = [(address, size) for address in addresses if (size := _size(binary, address)) is not None]
-        found += [each._replace(address=address, size=size, ifunc=False) for address, size in sizes]
+        implementations += [function._replace(address=address, size=size, ifunc=False) for address, size in sizes]
         if not sizes:
-            unknown.append(each)
-    if not found:
+            unknown.append(function)
+    if not implementations:
         in_kernel = any(chosen.get(unknown[0].address) == _VDSO for chosen in choices)
         raise _refused(binary, unknown[0], kind, in_kernel)
     if unknown := [*meant(unknown)]:
-        names = [printable(each.name) for each in unknown[:_NAMED]]
-        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        names = and_more((printable(function.name) for function in unknown[:_NAMED]), len(unknown))
         left_out.append(
             f"{len(unknown)} of {len(meant(functions))} functions left out: it is not known which code runs for the"
-            f" indirect functions {', '.join(names)}{more}"
+            f" indirect functions {names}"
         )
-    return unique_places(found)
+    return unique_places(implementations)
 
 
 def _size(binary: Binary, address: int) -> int | None:
     """The bytes of the function that begins there; None where none does."""
     if address == _VDSO or not binary.code.executable(address):
         return None
-    function = binary.symbols.at(address)
+    function = binary.symbols.function_at(address)
     if function is not None and function.address == address:
         return None if function.ifunc else function.size
-    frame = binary.code.frames.at(address)
+    frame = binary.code.frames.frame_at(address)
     return frame.size if frame is not None and frame.start == address and frame.size else None
 
 
 def _alike(processes: Sequence[Picture]) -> list[list[Picture]]:
     """The processes by what they choose: the processor is the same for all, and GLIBC_TUNABLES may say otherwise."""
     groups: dict[bytes | None, list[Picture]] = {}
-    for each in processes:
-        groups.setdefault(_tunables(each.pid) if len(processes) > 1 else b"", []).append(each)
+    for process in processes:
+        groups.setdefault(_tunables(process.pid) if len(processes) > 1 else b"", []).append(process)
     return [*groups.values()] or [[]]
 
 
@@ -103,27 +102,27 @@ def _chosen(binary: Binary, functions: Sequence[Function], processes: Sequence[P
     """The address of each symbol's implementation, or _VDSO, by that of the symbol; those that cannot be told are
     absent.
     """
-    found: dict[int, int] = {}
-    wanted = {each.address for each in functions}
-    for each in _sources(binary, functions, processes):
-        for symbol, address in each:
+    implementations: dict[int, int] = {}
+    wanted = {function.address for function in functions}
+    for answers in _sources(binary, functions, processes):
+        for symbol, address in answers:
             if symbol in wanted and (address == _VDSO or _size(binary, address) is not None):
-                found.setdefault(symbol, address)
-        if len(found) == len(wanted):
+                implementations.setdefault(symbol, address)
+        if len(implementations) == len(wanted):
             break
-    return found
+    return implementations
 
 
 def _sources(
     binary: Binary, functions: Sequence[Function], processes: Sequence[Picture]
 ) -> Iterator[Iterator[tuple[int, int]]]:
-    for each in processes:
-        yield _of_process(binary, functions, each)
-    own = Picture(os.getpid())
-    ours = _loaded(binary, own)
-    if ours is not None and (not processes or _tunables(processes[0].pid) == _tunables(own.pid)):
+    for process in processes:
+        yield _of_process(binary, functions, process)
+    this = Picture(os.getpid())
+    ours = _loaded(binary, this)
+    if ours is not None and (not processes or _tunables(processes[0].pid) == _tunables(this.pid)):
         yield _asked(binary, functions, ours)
-        yield _of_process(binary, functions, own)
+        yield _of_process(binary, functions, this)
     elif not processes:
         for other in users({binary.identity.inode})[:_OTHERS]:
             yield _of_process(binary, functions, Picture(other))
@@ -137,7 +136,7 @@ class _Loaded(NamedTuple):
 
 
 def _loaded(binary: Binary, process: Picture) -> _Loaded | None:
-    """None where the process has not this very file loaded."""
+    """The file as the process has it loaded; None where it has not this very file."""
     identity = binary.identity
     try:
         for mapping in process.mappings:
@@ -176,7 +175,7 @@ def _bias(elf: Elf, mapping: Mapping) -> int | None:
 def _tunables(pid: int) -> bytes | None:
     """The GLIBC_TUNABLES that the process started with; a unique value if they cannot be read."""
     try:
-        return next((each for each in environment_of(pid).split(b"\0") if each.startswith(_TUNABLES)), b"")
+        return next((variable for variable in environment_of(pid).split(b"\0") if variable.startswith(_TUNABLES)), b"")
     except OSError:
         return f"unknown of {pid}".encode()
 
@@ -192,15 +191,15 @@ def _asked(binary: Binary, functions: Sequence[Function], loaded: _Loaded) -> It
     except (OSError, AttributeError):  # loaded in another namespace; no glibc
         return
     find.restype, find.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
-    vdso = next((each for each in mappings(os.getpid()) if each.path == "[vdso]"), None)
-    for each in functions:
-        for exported in table.named(each.name) if table is not None else ():
-            if exported.address == each.address and exported.version:
+    vdso = next((mapping for mapping in mappings(os.getpid()) if mapping.path == "[vdso]"), None)
+    for function in functions:
+        for exported in table.named(function.name) if table is not None else ():
+            if exported.address == function.address and exported.version:
                 address = find(library._handle, exported.name.encode(), exported.version.encode()) or 0
                 if vdso is not None and vdso.start <= address < vdso.end:
-                    yield each.address, _VDSO
+                    yield function.address, _VDSO
                 else:
-                    yield each.address, address - loaded.bias
+                    yield function.address, address - loaded.bias
 
 
 def _of_process(binary: Binary, functions: Sequence[Function], process: Picture) -> Iterator[tuple[int, int]]:
@@ -209,14 +208,15 @@ def _of_process(binary: Binary, functions: Sequence[Function], process: Picture)
     if loaded is None:
         return
     named: dict[str, list[Function]] = {}
-    for each in functions:
-        named.setdefault(each.name, []).append(each)
+    for function in functions:
+        named.setdefault(function.name, []).append(function)
     try:
         memory = open_memory(process.pid)
     except OSError:
         return
     try:
-        yield from _slots(binary.elf, loaded.bias, memory, named, loaded.bias, {each.address for each in functions})
+        resolvers = {function.address for function in functions}
+        yield from _slots(binary.elf, loaded.bias, memory, named, loaded.bias, resolvers)
         seen = {binary.identity.inode}
         for mapping in process.mappings:
             if not mapping.executable or mapping.file is None or mapping.file[1] in seen:
@@ -237,10 +237,10 @@ def _of_process(binary: Binary, functions: Sequence[Function], process: Picture)
 
 
 def _slots(
-    elf: Elf, bias: int, memory: int, named: dict[str, list[Function]], to: int, own: set[int]
+    elf: Elf, bias: int, memory: int, named: dict[str, list[Function]], to: int, resolvers: set[int]
 ) -> Iterator[tuple[int, int]]:
     """The slots of one file of a process that hold an implementation: the symbol's address, and the implementation's
-    less `to`. `own`: the symbols of this very file.
+    less `to`. `resolvers`: the addresses of the indirect functions that this very file has.
     """
     if elf.machine not in ARCHES:
         return
@@ -249,13 +249,13 @@ def _slots(
     by_symbol: dict[int, list[Function]] = {}
     for place, kind, symbol, addend in relocations(elf):
         if kind == kinds.irelative:
-            symbols = [addend] if addend in own else []
+            symbols = [addend] if addend in resolvers else []
         elif kind in (kinds.absolute, kinds.glob_dat, kinds.jump_slot) and symbol and table is not None and not addend:
             if symbol not in by_symbol:
                 version = table.version(symbol)
                 candidates = named.get(table.name(symbol), ())
-                by_symbol[symbol] = [each for each in candidates if _agree(version, each.version)]
-            symbols = [each.address for each in by_symbol[symbol]]
+                by_symbol[symbol] = [candidate for candidate in candidates if _agree(version, candidate.version)]
+            symbols = [function.address for function in by_symbol[symbol]]
         else:
             continue
         if not symbols:
@@ -264,7 +264,7 @@ def _slots(
             (value,) = struct.unpack("<Q" if elf.word == 8 else "<I", read(memory, elf.word, bias + place))
         except (OSError, struct.error):
             continue
-        yield from ((each, value - to) for each in symbols if value - to != each)
+        yield from ((start, value - to) for start in symbols if value - to != start)
 
 
 def _agree(version: str, other: str) -> bool:
@@ -280,11 +280,11 @@ def _refused(binary: Binary, function: Function, kind: str, vdso: bool) -> ElfEr
         return ElfError(f"{what}, and what it chooses lies in the kernel's vDSO, where no probe can be")
     code = binary.code
     names = set()
-    for each in code.instructions(code.range_of(function)):
-        relative = re.search(r"\[rip ([+-]) (0x[0-9a-f]+)\]", each.operands) if each.mnemonic == "lea" else None
-        if relative is not None:
-            target = each.address + each.size + int(relative[1] + relative[2], 16)
-            candidate = code.symbols.at(target) if code.executable(target) else None
+    for instruction in code.instructions(code.range_of(function)):
+        relative = re.search(r"\[rip ([+-]) (0x[0-9a-f]+)\]", instruction.operands)
+        if relative is not None and instruction.mnemonic == "lea":
+            target = instruction.address + instruction.size + int(relative[1] + relative[2], 16)
+            candidate = code.symbols.function_at(target) if code.executable(target) else None
             if candidate is not None and candidate.address == target:
                 names.add(candidate.name)
     common = os.path.commonprefix(sorted(names))  # noqa: RUF071 (these are names, not paths)

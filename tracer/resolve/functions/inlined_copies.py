@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 
 from tracer.dataclass import NamedTuple
 from tracer.errors import printable
@@ -54,7 +55,7 @@ class Copy(NamedTuple):
 
     @property
     def where(self) -> str:
-        """`main, line 36`."""
+        """The place of the call in words, `main, line 36`."""
         return printable(self.caller) + (f", line {self.line}" if self.line else "")
 
 
@@ -68,10 +69,10 @@ def copies_of(binary: Binary, meant: Meant, source: str | None = None) -> list[C
     """
     try:
         every = _meant(binary, meant, source)
-        found = [copy for name, entry, text in every for copy in _copy(binary, name, entry, text)]
+        copies = [copy for name, entry, text in every for copy in _copy(binary, name, entry, text)]
     except NONSENSE as error:
         raise binary.elf.error(f"its debug information cannot be read: {error}") from None
-    return sorted(found, key=lambda copy: (copy.address, copy.id))
+    return sorted(copies, key=lambda copy: (copy.address, copy.id))
 
 
 def copied_lines(binary: Binary, meant: Meant, source: str, path: str) -> set[int]:
@@ -105,23 +106,23 @@ _Inlined = tuple[Entry, Entry]
 @lru_cache(maxsize=4)
 def _inlined(path: str, identity: FileIdentity) -> tuple[Entries | None, dict[str, list[_Inlined]]]:
     """The debug information of a file, and all copies that it tells of, by name."""
-    entries, found = entries_of(Elf(path)), dict[str, list[_Inlined]]()
+    entries, by_name = entries_of(Elf(path)), dict[str, list[_Inlined]]()
     for name, entry, holder in _every(entries) if entries is not None else ():
-        found.setdefault(name, []).append((entry, holder))
-    return entries, found
+        by_name.setdefault(name, []).append((entry, holder))
+    return entries, by_name
 
 
 def _every(entries: Entries) -> Iterator[tuple[str, Entry, Entry]]:
     names: dict[int, str] = {}
-    for unit in (whole for each in entries.units if not each.type_at for whole in entries.whole(each)):
+    for unit in chain.from_iterable(entries.whole(unit) for unit in entries.units if not unit.type_at):
         around: list[tuple[int, Entry]] = []  # functions and the depth at which they stand
-        for at, depth, abbreviation in unit.walk():
+        for offset, depth, abbreviation in unit.walk():
             while around and around[-1][0] >= depth:
                 around.pop()
             if abbreviation.tag == dw.SUBPROGRAM:
-                around.append((depth, unit.entry(at)))
+                around.append((depth, unit.entry(offset)))
             elif abbreviation.tag == dw.INLINED and around and dw.INLINE not in around[-1][1]:
-                entry = unit.entry(at)
+                entry = unit.entry(offset)
                 declared = entry.follow(dw.ABSTRACT_ORIGIN)
                 if declared is not None:
                     name = names.get(declared.id)
@@ -139,7 +140,7 @@ def _is_part(binary: Binary, holder: Entry, entry: Entry) -> bool:
         return False
     if dw.ENTRY_PC not in entry and entry.number(dw.CALL_LINE) == line_of(entry):
         return True  # called where it is declared
-    held = binary.symbols.at(start)
+    held = binary.symbols.function_at(start)
     return held is not None and ".part." in held.name
 
 
@@ -159,12 +160,12 @@ def _copy(binary: Binary, name: str, entry: Entry, text: Text) -> Iterator[Copy]
         return
     path, declared = text.file_of(entry), line_of(entry)
     rows = [row for start, end in pieces for row in text.between(start, end)]
-    own = [row for row in rows if row.is_stmt and row.path == path and row.line >= declared]
+    statements = [row for row in rows if row.is_stmt and row.path == path and row.line >= declared]
     code = _code(binary.code, around)
     # Where no entry is stated it is where one of the pieces begins.
     begins = [start for start, _ in pieces] if begin is None else [begin]
-    tried = {each: _fault(code, each, pieces, own, declared) for each in begins}
-    address = next((each for each, fault in tried.items() if not fault), 0)
+    tried = {start: _fault(code, start, pieces, statements, declared) for start in begins}
+    address = next((start for start, fault in tried.items() if not fault), 0)
     yield Copy(name, entry.id, address, "" if address else tried[begins[0]], caller, line)
 
 
@@ -175,7 +176,7 @@ def _fault(
     straight = code.straight(begin)
     here = [(row.line, row.column) for row in statements if row.address in straight]
     # GCC gives the beginning the line of the declaration, once for each time that it has made it.
-    first = next((each for each in here if each[0] == declared), here[0] if here else None)
+    first = next((place for place in here if place[0] == declared), here[0] if here else None)
     others = [row for row in statements if row.address not in straight]
     if any(row.line == declared or (row.line, row.column) == first for row in others):
         return _SEVERAL
@@ -200,8 +201,8 @@ class _Code:
 
     def __init__(self, instructions: Sequence[Instruction]) -> None:
         self._all = instructions
-        self._at = {each.address: number for number, each in enumerate(instructions)}
-        self._targets = {each.target for each in instructions if each.jumps}
+        self._numbers = {instruction.address: number for number, instruction in enumerate(instructions)}
+        self._targets = {instruction.target for instruction in instructions if instruction.jumps}
 
     @property
     def start(self) -> int:
@@ -210,35 +211,35 @@ class _Code:
 
     def straight(self, address: int) -> set[int]:
         """The instructions that all run where the one at an address does, without a jump between them."""
-        if address not in self._at:
+        if address not in self._numbers:
             return {address}
-        first = last = self._at[address]
+        first = last = self._numbers[address]
         while first and self._all[first].address not in self._targets and self._goes_on(first - 1):
             first -= 1
         while self._goes_on(last) and last + 1 < len(self._all) and self._all[last + 1].address not in self._targets:
             last += 1
-        return {each.address for each in self._all[first : last + 1]}
+        return {instruction.address for instruction in self._all[first : last + 1]}
 
     def _goes_on(self, number: int) -> bool:
         return self._all[number].goes_on and not self._all[number].jumps
 
-    def reached(self, left: Iterable[int], taken: Callable[[int], bool]) -> set[int]:
+    def reached(self, pending: Iterable[int], taken: Callable[[int], bool]) -> set[int]:
         """The instructions that are reached from some of them on, on ways of which all instructions are taken."""
-        found: set[int] = set()
-        left = [*left]
-        while left:
-            address = left.pop()
-            if address not in found and taken(address):
-                found.add(address)
-                left += self.following(address)
-        return found
+        reached: set[int] = set()
+        pending = [*pending]
+        while pending:
+            address = pending.pop()
+            if address not in reached and taken(address):
+                reached.add(address)
+                pending += self.following(address)
+        return reached
 
     def following(self, address: int) -> Iterator[int]:
         """The instructions that may run right after one."""
-        number = self._at.get(address)
+        number = self._numbers.get(address)
         if number is not None:
-            each = self._all[number]
-            if each.goes_on and number + 1 < len(self._all):
+            instruction = self._all[number]
+            if instruction.goes_on and number + 1 < len(self._all):
                 yield self._all[number + 1].address
-            if each.jumps and each.target is not None and each.target in self._at:
-                yield each.target
+            if instruction.jumps and instruction.target is not None and instruction.target in self._numbers:
+                yield instruction.target

@@ -1,4 +1,4 @@
-"""Where a function was inlined: its code stands there again, and no probe at its own first instruction sees it.
+"""Where a function was inlined its code stands again, and no probe at its own first instruction sees it.
 
 Told by the debug information of the units that know the function. Source: DWARF 5, 3.3.8 (inlinable and inlined
 subroutines).
@@ -37,10 +37,10 @@ class Inlined(NamedTuple):
 
 
 def at_places(inlined: Inlined) -> str:
-    """`at 3 places (in f and g)`."""
+    """The places in words: `at 3 places (in f and g)`."""
     number, callers = inlined
     text = "at 1 place" if number == 1 else f"at {number} places"
-    names = [printable(each) for each in callers[:_NAMED]]
+    names = [printable(caller) for caller in callers[:_NAMED]]
     if len(callers) > _NAMED:
         names[-1:] = [f"{len(callers) - _NAMED + 1} more"]
     listed = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
@@ -53,35 +53,35 @@ def inlined_of(path: str, address: int) -> Inlined | None:
     Raises `TracerError` where debug information is damaged.
     """
 
-    def find(entries: Entries) -> tuple[object, ...] | None:
+    def find(entries: Entries) -> tuple[int, tuple[str, ...]] | None:
         function = function_at(entries, address)
         if function is None:
             return None
         declared = origin(function)
         return _counted(entries, name_of(function), declared.number(_LINE))
 
-    found = asked(path, "inlined", address, find)
-    return None if found is None else Inlined(*found)
+    counted = asked(path, "inlined", address, find)
+    return None if counted is None else Inlined(*counted)
 
 
 def inlined_by_name(path: str, name: str) -> Inlined | None:
-    """The same for a function without code of its own, by its name."""
-    found = asked(path, "inlined", name, lambda entries: _counted(entries, name, None))
-    return None if found is None else Inlined(*found)
+    """The places of a function without code of its own, by its name; None if nothing says that it was inlined."""
+    counted = asked(path, "inlined", name, lambda entries: _counted(entries, name, None))
+    return None if counted is None else Inlined(*counted)
 
 
-def _counted(entries: Entries, name: str, line: int | None) -> tuple[object, ...] | None:
-    """The same for all functions of that name that are declared at that line: each unit has its own entry of a
-    header's.
+def _counted(entries: Entries, name: str, line: int | None) -> tuple[int, tuple[str, ...]] | None:
+    """The places of all functions of that name that are declared at that line, as `Inlined` has them: each unit has its
+    own entry of a header's function.
     """
     if not name:
         return None
     until = time.monotonic() + _LONGEST_S
     number, callers = 0, dict[str, None]()
-    for each in named(entries, name, _FUNCTIONS):
-        if line is not None and each.number(_LINE) not in (line, None):
+    for function in named(entries, name, _FUNCTIONS):
+        if line is not None and function.number(_LINE) not in (line, None):
             continue
-        for caller in _places(each):
+        for caller in _places(function):
             number += 1
             if caller:
                 callers[caller] = None
@@ -93,39 +93,39 @@ def _counted(entries: Entries, name: str, line: int | None) -> tuple[object, ...
 def _places(function: Entry) -> Iterator[str]:
     """The names of the functions in which an entry's code stands, once for each place."""
     unit = function.unit
-    own = struct.pack("<I", function.at - unit.at)
-    elsewhere = struct.pack("<I", function.at)
-    for each in unit.file.units:
+    within = struct.pack("<I", function.offset - unit.offset)
+    elsewhere = struct.pack("<I", function.offset)
+    for other in unit.file.units:
         # Other units name it by its offset in the section: those of link-time optimisation.
-        mark = own if each.at == unit.at else elsewhere
-        if each.base == unit.base and each.data.find(mark, each.first, each.end) >= 0:
-            yield from _in_unit(each, function, mark)
+        mark = within if other.offset == unit.offset else elsewhere
+        if other.base == unit.base and other.data.find(mark, other.first, other.end) >= 0:
+            yield from _in_unit(other, function, mark)
 
 
 def _in_unit(unit: Unit, function: Entry, mark: bytes) -> Iterator[str]:
     around: list[tuple[int, int]] = []  # functions and the depth at which they stand
     before = -1
     place = unit.data.find(mark, unit.first, unit.end)
-    for at, depth, abbreviation in unit.walk():
+    for offset, depth, abbreviation in unit.walk():
         if before >= 0:
             # The entry before ends here: its bytes may hold the mark.
             while 0 <= place < before:
                 place = unit.data.find(mark, place + 1, unit.end)
-            if before <= place < at:
+            if before <= place < offset:
                 yield from _named(unit, before, function, around)
             if place < 0:
                 return
         while around and around[-1][1] >= depth:
             around.pop()
         if abbreviation.tag == dw.SUBPROGRAM:
-            around.append((at, depth))
-        before = at if abbreviation.tag == dw.INLINED else -1
+            around.append((offset, depth))
+        before = offset if abbreviation.tag == dw.INLINED else -1
     if before >= 0 and unit.data.find(mark, before, unit.end) >= 0:
         yield from _named(unit, before, function, around)
 
 
-def _named(unit: Unit, at: int, function: Entry, around: list[tuple[int, int]]) -> Iterator[str]:
-    declared = unit.entry(at).follow(dw.ABSTRACT_ORIGIN)
+def _named(unit: Unit, offset: int, function: Entry, around: list[tuple[int, int]]) -> Iterator[str]:
+    declared = unit.entry(offset).follow(dw.ABSTRACT_ORIGIN)
     if declared is None or origin(declared).id != origin(function).id or not around:
         return
     caller = unit.entry(around[-1][0])

@@ -1,4 +1,4 @@
-"""The function part of an attach point → functions of one file.
+"""Resolves the function part of an attach point to functions of one file.
 
 `malloc`, `str*`, `memcpy@GLIBC_2.2.5` are names of the symbol table. What is not there, or could be no function of C,
 is a name as people write it (`written_names`).
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 _WRITTEN = re.compile(r"::|[ (<{~,&]")
 
 _NAMED = 3
-"""Copies that are named."""
+"""The number of copies that a message names."""
 
 _RECEIVER = re.compile(r"\(\*(?=\w)")
-"""In the names of Go's methods an asterisk, and no wildcard: `main.(*Cart).Add`."""
+"""An asterisk that is no wildcard, in the names of Go's methods: `main.(*Cart).Add`."""
 
 
 def find_functions(
@@ -49,17 +49,17 @@ def find_functions(
     """
     symbols = binary.symbols
     # A name as it stands in the table comes first: Go's hold parentheses, asterisks and brackets. * alone is any.
-    found = symbols.named(name) if name != "*" else ()
-    if not found:
+    functions = symbols.named(name) if name != "*" else ()
+    if not functions:
         test = matcher(_RECEIVER.sub("([*]", name)) if is_pattern(name) else None
         matching = symbols.matching(test, "@" in name, ".cold" in name) if test is not None else ()
         written = symbols.has_mangled_names and (cpp or is_demangled(name) or not matching)
-        found = unique_places([*matching, *_written(binary, name, symbols.functions)]) if written else matching
-    if any([each[4] for each in found]):  # ifunc; by its number in half the time
+        functions = unique_places([*matching, *_written(binary, name, symbols.functions)]) if written else matching
+    if any([function[4] for function in functions]):  # ifunc; by its number in half the time
         from tracer.resolve.functions.indirect import implemented
 
-        found = implemented(binary, found, kind, processes, left_out if left_out is not None else [], meant)
-    return symbols.in_full(found)
+        functions = implemented(binary, functions, kind, processes, left_out if left_out is not None else [], meant)
+    return symbols.in_full(functions)
 
 
 def meant_among(binary: Binary, name: str, cpp: bool, alone: bool, linked: Collection[str]) -> set[str]:
@@ -69,10 +69,11 @@ def meant_among(binary: Binary, name: str, cpp: bool, alone: bool, linked: Colle
     if name in linked and name != "*":
         return {name}
     test = matcher(_RECEIVER.sub("([*]", name)) if is_pattern(name) else None
-    found = {each for each in linked if test is not None and test(each)}
-    if cpp or is_demangled(name) or (alone and not found):
-        found.update(each.name for each in _written(binary, name, [Function(each, 0, 0) for each in linked]))
-    return found
+    names = {linked_name for linked_name in linked if test is not None and test(linked_name)}
+    if cpp or is_demangled(name) or (alone and not names):
+        functions = [Function(linked_name, 0, 0) for linked_name in linked]
+        names.update(function.name for function in _written(binary, name, functions))
+    return names
 
 
 def is_demangled(name: str) -> bool:
@@ -93,10 +94,10 @@ def _written(binary: Binary, name: str, functions: Iterable[Function]) -> Sequen
         binary.reproducible = False  # the name is simply not found
         return ()
     name, _, version = name.partition("@")
-    found = demangled_functions(functions, name, demangle)
-    if not found and is_demangled(name) and not is_pattern(name):
-        found = of_one_crate(functions, name, demangle)
-    return [each for each in found if each.version == version.lstrip("@")] if version else found
+    matching = demangled_functions(functions, name, demangle)
+    if not matching and is_demangled(name) and not is_pattern(name):
+        matching = of_one_crate(functions, name, demangle)
+    return [function for function in matching if function.version == version.lstrip("@")] if version else matching
 
 
 def not_found(binary: Binary, name: str, returns: bool = False) -> NothingThere:
@@ -108,9 +109,9 @@ def not_found(binary: Binary, name: str, returns: bool = False) -> NothingThere:
     elif symbols.imports(name):
         message = f"{path}: no function '{shown}': it is taken from another library"
         return NothingThere(message, f"trace it there: uprobe:{_holder(binary, name) or 'LIBRARY'}:{shown}")
-    elif copies := [each.name for each in symbols.copies(name.partition("@")[0])]:
-        made = ", ".join(map(printable, copies[:_NAMED])) + (" and more" if len(copies) > _NAMED else "")
-        message = f"{path}: no function '{shown}' of its own: the compiler made {made} of it"
+    elif copies := [copy.name for copy in symbols.copies(name.partition("@")[0])]:
+        listed = ", ".join(map(printable, copies[:_NAMED])) + (" and more" if len(copies) > _NAMED else "")
+        message = f"{path}: no function '{shown}' of its own: the compiler made {listed} of it"
         return NothingThere(message, f"name that, or write {shown}* for all")
     else:
         message = f"{path}: no function '{shown}'"
@@ -133,26 +134,26 @@ def not_found(binary: Binary, name: str, returns: bool = False) -> NothingThere:
 
 def written_names(binary: Binary) -> dict[str, str]:
     """The names that people write, where they mean one place, by those of C++ and Rust in a file's symbol table."""
-    texts = {each: binary.readable(each.name) for each in binary.symbols.functions}
+    texts = {function: binary.readable(function.name) for function in binary.symbols.functions}
     places: dict[str, set[int]] = {}
-    for each, text in texts.items():
-        places.setdefault(text, set()).add(each.address)
-    return {each.name: text for each, text in texts.items() if text != each.name and len(places[text]) == 1}
+    for function, text in texts.items():
+        places.setdefault(text, set()).add(function.address)
+    return {function.name: text for function, text in texts.items() if text != function.name and len(places[text]) == 1}
 
 
 def names_to_suggest(binary: Binary, name: str) -> Iterable[str]:
     """The names of a file's functions as people write them, with parameters where the name that is not there has some;
     Rust's without the crate, where only one function is called so.
     """
-    names = [each.name for each in binary.symbols.functions]
+    names = [function.name for function in binary.symbols.functions]
     if not binary.symbols.has_mangled_names:
         return names
     from tracer.resolve.functions.demangled_names import without_crate, without_parameters
 
-    readable = {each: binary.readable(each) for each in names}
-    short = without_crate({each: text for each, text in readable.items() if text != each})
+    readable = {linked: binary.readable(linked) for linked in names}
+    short = without_crate({linked: text for linked, text in readable.items() if text != linked})
     shorten = str if "(" in name else without_parameters
-    return [short.get(each) or shorten(text) if text != each else each for each, text in readable.items()]
+    return [short.get(linked) or shorten(text) if text != linked else linked for linked, text in readable.items()]
 
 
 def _inlined(binary: Binary, name: str) -> str | None:
@@ -160,15 +161,15 @@ def _inlined(binary: Binary, name: str) -> str | None:
     from tracer.resolve.functions.inlining import at_places, inlined_by_name
 
     try:
-        found = inlined_by_name(binary.path, name)
+        inlined = inlined_by_name(binary.path, name)
     except TracerError:
         return None  # that there is no such function is true all the same
-    return None if found is None else at_places(found)
+    return None if inlined is None else at_places(inlined)
 
 
 def function_text(binary: Binary, address: int) -> str:
     """The value of the `func` built-in at an address: the function that holds it, "" where no symbol does."""
-    function = binary.symbols.at(address)
+    function = binary.symbols.function_at(address)
     return "" if function is None else binary.function_text(function.name)
 
 

@@ -1,4 +1,4 @@
-"""A source file → its code in a file: the rows of its line table, and its functions."""
+"""Finds the code of a source file in a file: the rows of its line table, and its functions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from operator import attrgetter
 
-from tracer.errors import NothingThere, TracerError, printable
+from tracer.errors import NothingThere, TracerError, and_more, printable
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.line_table import Sequence as Rows
 from tracer.resolve.elf.symbol_table import Function
@@ -26,18 +26,16 @@ def sequences_of(binary: Binary, source: str) -> list[Rows]:
             f"{shown}: the file has no debug information, so its source lines are not known",
             "compile it with -g, or install its debug symbols",
         )
-    found = [each for each in binary.lines.of_file(source) if _is_loaded(binary, each)]
-    paths = sorted({row.path for sequence in found for row in sequence if row.path is not None and row.line})
+    sequences = [sequence for sequence in binary.lines.of_file(source) if _is_loaded(binary, sequence)]
+    paths = sorted({row.path for sequence in sequences for row in sequence if row.path is not None and row.line})
     if not paths:
         name = source.rpartition("/")[2]
         near = did_you_mean(name, sorted(binary.lines.source_names() - {name}))
         raise NothingThere(f"{shown}: no code comes from a source file '{text}'", near)
     if len(paths) > 1:
-        named = ", ".join(printable(path) for path in paths[:_MOST_NAMED])
-        more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
-        message = f"{shown}: '{text}' may be {len(paths)} source files: {named}{more}"
-        raise TracerError(message, "write more of the path")
-    return found
+        named = and_more(map(printable, paths[:_MOST_NAMED]), len(paths))
+        raise TracerError(f"{shown}: '{text}' may be {len(paths)} source files: {named}", "write more of the path")
+    return sequences
 
 
 def of_source(binary: Binary, source: str, functions: Sequence[Function]) -> tuple[Function, ...]:
@@ -46,10 +44,10 @@ def of_source(binary: Binary, source: str, functions: Sequence[Function]) -> tup
     starts = [sequence[0].address for sequence in sequences]
 
     def begins_there(function: Function) -> bool:
-        at = bisect_right(starts, function.address) - 1
-        if at < 0:
+        index = bisect_right(starts, function.address) - 1
+        if index < 0:
             return False
-        sequence = sequences[at]
+        sequence = sequences[index]
         row = sequence[bisect_right(sequence, function.address, key=_ADDRESS) - 1]
         return row.path is not None
 

@@ -20,7 +20,7 @@ from tracer.resolve.safety.disassembly import Instruction
 _MOST_CODE = 32 << 20
 _MOST_CALLS = 64
 _FOLLOWED = 64
-"""Instructions behind one call."""
+"""The most instructions that are read behind one call."""
 
 _CALL_OR_JUMP = re.compile(rb"[\xe8\xe9]|\x0f[\x80-\x8f]")
 _RESULT = re.compile(r"\b(rax|eax|ax|al|ah)\b")
@@ -32,15 +32,15 @@ def unused(path: str, address: int) -> bool:
     with suppress(TracerError), closing(Elf(path)) as elf:
         code = Code(elf, Symbols(elf, find_debug_file))
         calls = _calls(code, address) if elf.machine in EM_X86 else None
-        return bool(calls) and not any(_is_read(code, each) for each in calls or ())
+        return bool(calls) and not any(_is_read(code, return_address) for return_address in calls or ())
     return False
 
 
 def _calls(code: Code, address: int) -> list[int] | None:
     """The addresses to which calls of the function return; None where it is also jumped to, or may be."""
-    found: list[int] = []
-    segments = [each for each in code.elf.loads if code.executable(each.address)]
-    if sum(each.file_size for each in segments) > _MOST_CODE:
+    returns: list[int] = []
+    segments = [segment for segment in code.elf.loads if code.executable(segment.address)]
+    if sum(segment.file_size for segment in segments) > _MOST_CODE:
         return None
     for segment in segments:
         content = code.elf.memory(segment.address, segment.file_size, "the code") or b""
@@ -48,10 +48,10 @@ def _calls(code: Code, address: int) -> list[int] | None:
             behind = segment.address + match.end() + 4
             distance = int.from_bytes(content[match.end() : match.end() + 4], "little", signed=True)
             if behind + distance == address:
-                if match[0] != b"\xe8" or len(found) == _MOST_CALLS:
+                if match[0] != b"\xe8" or len(returns) == _MOST_CALLS:
                     return None
-                found.append(behind)
-    return found
+                returns.append(behind)
+    return returns
 
 
 def _is_read(code: Code, address: int) -> bool:
@@ -59,30 +59,30 @@ def _is_read(code: Code, address: int) -> bool:
     around = code.range_at(address)
     if around is None:
         return True
-    instructions = {each.address: each for each in code.instructions(around)}
+    instructions = {instruction.address: instruction for instruction in code.instructions(around)}
     todo, seen = [address], set[int]()
     while todo:
-        at = todo.pop()
-        if at in seen:
+        place = todo.pop()
+        if place in seen:
             continue
-        seen.add(at)
-        each = instructions.get(at)
-        if each is None or len(seen) > _FOLLOWED:
+        seen.add(place)
+        instruction = instructions.get(place)
+        if instruction is None or len(seen) > _FOLLOWED:
             return True
-        if each.jumps:
-            if each.target is None:
+        if instruction.jumps:
+            if instruction.target is None:
                 return True
-            todo.append(each.target)
-        elif each.returns:
+            todo.append(instruction.target)
+        elif instruction.returns:
             return True  # its caller may read it
-        elif _RESULT.search(each.operands):
-            if not _overwrites(each):
+        elif _RESULT.search(instruction.operands):
+            if not _overwrites(instruction):
                 return True
             continue
-        elif each.calls:
+        elif instruction.calls:
             continue  # which leaves its own result there
-        if each.goes_on:
-            todo.append(at + each.size)
+        if instruction.goes_on:
+            todo.append(place + instruction.size)
     return False
 
 

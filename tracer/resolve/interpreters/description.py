@@ -54,8 +54,8 @@ class InterpretedFunction:
 
 
 class Interpreter(Protocol):
-    """One for each language. How its frames pair with native ones: each native frame in `Image.evaluates` stands for
-    those up to the next that `begins_evaluation`.
+    """The interpreter of one language. Its frames pair with native ones: each native frame in `Image.evaluates` stands
+    for those up to the next that `begins_evaluation`.
     """
 
     name: str

@@ -87,7 +87,7 @@ class Interpreters:
             self._numbers[number] = first
 
     def stack(self, pid: int, addresses: Sequence[int], native: tuple[int, ...] | None = None) -> tuple[int, ...]:
-        """One stack: native addresses, with zeros up to the most frames that were asked for, then words. `native` are
+        """Merges one stack: native addresses, with zeros up to the most frames asked for, then words. `native` are
         the addresses where the hit did not have them yet.
         """
         most = next((position for position, address in enumerate(addresses) if is_interpreted(address)), len(addresses))

@@ -10,7 +10,7 @@ from tracer.resolve.interpreters.description import begins_evaluation, is_end, i
 def merged(
     native: Sequence[int], words: Sequence[int], evaluates: Callable[[int], bool], most: int
 ) -> tuple[tuple[int, ...], bool]:
-    """One stack, innermost first, of `most` frames; and whether each evaluation found its frames.
+    """Returns the stack, innermost first, of `most` frames, and whether each evaluation found its frames.
 
     An evaluation is a native frame that `evaluates`: the frames that it runs stand in its place, and where it has none
     (it is about to begin, or to end) it stands for itself. Which are whose is known from the innermost one on; but one

@@ -81,14 +81,14 @@ class Code:
 
     @cached_property
     def _size(self) -> int:
-        return sum(min(each.file_size, self.elf.size) for each in self.elf.loads if each.flags & PF_X)
+        return sum(min(load.file_size, self.elf.size) for load in self.elf.loads if load.flags & PF_X)
 
     def range_at(self, address: int) -> Range | None:
         """The function that holds the address, by its symbol or else by the unwind tables."""
-        function = self.symbols.at(address)
+        function = self.symbols.function_at(address)
         if function is not None:
             return self.range_of(function)
-        frame = self.frames.at(address)
+        frame = self.frames.frame_at(address)
         if frame is None or frame.size == 0:
             return None
         return Range(frame.start, frame.start + frame.size, "")
@@ -97,21 +97,21 @@ class Code:
         """The unwind rule of the frame at an instruction."""
         from tracer.resolve.unwind.rules import rule_at
 
-        frame = self.frames.at(address)
+        frame = self.frames.frame_at(address)
         return None if frame is None else rule_at(frame.common, frame.program, frame.start, address)
 
     def frame_is_there(self, start: int) -> bool:
         """Whether code that begins there finds more than the return address on the stack, unlike a function."""
         from tracer.resolve.unwind.rules import rule_at
 
-        frame = self.frames.at(start)
+        frame = self.frames.frame_at(start)
         return frame is not None and self.row(start) != rule_at(frame.common, b"", start, start)
 
     def range_of(self, function: Function) -> Range:
         """A function's range; one of unknown size ends with its unwind entry, or where the next function begins."""
         if function.size:
             return Range(function.address, function.address + function.size, function.name)
-        frame = self.frames.at(function.address)
+        frame = self.frames.frame_at(function.address)
         if frame is not None and frame.start == function.address:
             return Range(function.address, frame.start + frame.size, function.name)
         segment = self.elf.segment_at(function.address)
@@ -129,7 +129,7 @@ class Code:
         return self._decoded[key]
 
     def starts(self, of: Range) -> tuple[int, ...]:
-        """Where the instructions of a function begin."""
+        """The addresses at which the instructions of a function begin."""
         return self._judged(of)[0]
 
     def astray(self, of: Range) -> int | None:
@@ -140,11 +140,11 @@ class Code:
         key = (of.start, of.end)
         if key not in self._starts:
             instructions = self.instructions(of)
-            starts = tuple([each.address for each in instructions])
+            starts = tuple([instruction.address for instruction in instructions])
             inside = range(of.start, min(of.end, starts[-1] if starts else of.start))
             whole = set(starts)
-            jumps = ((each.address, each.target) for each in instructions if each.jumps)
-            astray = (at for at, target in jumps if target is not None and target in inside and target not in whole)
+            jumps = ((instruction.address, instruction.target) for instruction in instructions if instruction.jumps)
+            astray = (jump for jump, target in jumps if target is not None and target in inside and target not in whole)
             self._starts[key] = starts, next(astray, None)
         return self._starts[key]
 
@@ -161,10 +161,10 @@ class Code:
 
 
 def _accesses(instructions: Iterable[Instruction]) -> Iterator[int]:
-    for each in instructions:
-        if each.mnemonic == "lea":
+    for instruction in instructions:
+        if instruction.mnemonic == "lea":
             continue
-        if (relative := _RELATIVE.search(each.operands)) is not None:
-            yield each.address + each.size + int(relative[1] + relative[2], 16)
-        elif (absolute := _ABSOLUTE.search(each.operands)) is not None:
+        if (relative := _RELATIVE.search(instruction.operands)) is not None:
+            yield instruction.address + instruction.size + int(relative[1] + relative[2], 16)
+        elif (absolute := _ABSOLUTE.search(instruction.operands)) is not None:
             yield int(absolute[1], 16)

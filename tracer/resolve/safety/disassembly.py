@@ -22,7 +22,7 @@ _PREFIXES = ("notrack ", "bnd ", "repz ", "rep ", "repne ")
 
 
 class Instruction(NamedTuple):
-    """One instruction; `mnemonic` without prefixes, `operands` in the assembler's (Intel's, on x86-64) syntax."""
+    """An instruction; `mnemonic` without prefixes, `operands` in the assembler's (Intel's, on x86-64) syntax."""
 
     address: int
     size: int
@@ -78,8 +78,8 @@ def _engine(machine: int) -> Cs:
 def decode(code: bytes, address: int, machine: int) -> tuple[Instruction, ...]:
     """The instructions from `address` on, up to the end of `code` or the first bytes that are none."""
     result = []
-    for at, size, mnemonic, operands in _engine(machine).disasm_lite(code[:MAX_FUNCTION], address):
+    for start, size, mnemonic, operands in _engine(machine).disasm_lite(code[:MAX_FUNCTION], address):
         for prefix in _PREFIXES:
             mnemonic = mnemonic.removeprefix(prefix)
-        result.append(Instruction(at, size, mnemonic, operands))
+        result.append(Instruction(start, size, mnemonic, operands))
     return tuple(result)

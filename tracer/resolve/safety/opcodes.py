@@ -51,15 +51,15 @@ def is_breakpoint(code: bytes, machine: int) -> bool:
 
 def is_misdecoded(code: bytes, machine: int = EM_X86_64) -> bool:
     """Whether the x86 instruction at the beginning of `code` would not be executed as it is under a probe."""
-    at = 0
-    while at < len(code) and code[at] in _SEGMENT_OR_SIZE:
-        at += 1
-    if at >= len(code):
+    position = 0
+    while position < len(code) and code[position] in _SEGMENT_OR_SIZE:
+        position += 1
+    if position >= len(code):
         return False
-    first = code[at]
-    if machine == EM_386 and (first & 0xF0 == 0x40 or code[at + 1 : at + 2] < b"\xc0"):
+    first = code[position]
+    if machine == EM_386 and (first & 0xF0 == 0x40 or code[position + 1 : position + 2] < b"\xc0"):
         return False  # no prefixes there: inc and dec, or les, lds and bound with an address in memory
     if first & 0xF0 == 0x40:  # REX; with B it makes nop an exchange of r8
-        return bool(first & _REX_B) and code[at + 1 : at + 2] == bytes([_NOP])
-    opcode = at + _BYTES_BEFORE_OPCODE.get(first, len(code))
+        return bool(first & _REX_B) and code[position + 1 : position + 2] == bytes([_NOP])
+    opcode = position + _BYTES_BEFORE_OPCODE.get(first, len(code))
     return opcode < len(code) and code[opcode] in _TAKEN_FOR_OTHERS

@@ -34,9 +34,11 @@ def reads_own_return(code: Code, function: Function) -> bool:
     loads = _LOADS_32 if code.elf.machine == EM_386 else _LOADS
     if not loads.search(content):
         return False
-    for each in decode(content, around.start, code.elf.machine):
-        if loads.match(content, each.address - around.start) and each.mnemonic in ("mov", "push"):
+    for instruction in decode(content, around.start, code.elf.machine):
+        if loads.match(content, instruction.address - around.start) and instruction.mnemonic in ("mov", "push"):
             return True
-        if each.mnemonic.startswith(_MOVES_STACK) or each.operands.startswith(("rsp,", "esp,")) or not each.goes_on:
+        if instruction.mnemonic.startswith(_MOVES_STACK) or instruction.operands.startswith(("rsp,", "esp,")):
+            return False
+        if not instruction.goes_on:
             return False
     return False

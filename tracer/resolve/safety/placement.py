@@ -98,10 +98,10 @@ def function_starts(code: Code, functions: Sequence[Function]) -> list[int | Elf
                 content = elf.read(address + shift, max(length, 0), "the code")
                 begin, last = address, address + len(content) - LONGEST
         if begin <= address <= last and size and (x86 or not address % 4):
-            at = address - begin
-            plain = not doubtful[content[at + looked_at]]
-            if not plain and x86 and content[at] in SUSPECT:
-                plain = not is_misdecoded(content[at : at + LONGEST], elf.machine)
+            position = address - begin
+            plain = not doubtful[content[position + looked_at]]
+            if not plain and x86 and content[position] in SUSPECT:
+                plain = not is_misdecoded(content[position : position + LONGEST], elf.machine)
             if plain and not (restartable and code.restartable(address)):
                 offsets.append(address + shift)
                 continue
@@ -185,4 +185,6 @@ def red_zone(code: Code, address: int) -> bool:
     if elf.machine != EM_X86_64 or not (elf.memory(address, 5, "the address") or b"").startswith(FIVE_BYTE_NOPS):
         return False
     around = code.range_at(address)
-    return around is None or (address != around.start and not any(each.calls for each in code.instructions(around)))
+    if around is None:
+        return True
+    return address != around.start and not any(instruction.calls for instruction in code.instructions(around))

@@ -18,14 +18,14 @@ from tracer.host.stat import pids
 FILTERED = "a seccomp filter that does not know of uretprobe(2) ends its process at the return (Linux 6.11 to 6.13)"
 
 _PLUGINS = (("python", "/_greenlet.", "greenlet"), ("perl", "/Coro/State/State.so", "Coro"))
-"""What the name of the program's or library's file has in it, the plug-in's path, and the plug-in's name."""
+"""A part of the name of the program's or library's file, a part of the plug-in's path, and the plug-in's name."""
 
 
 def switching_plugin(path: str, processes: Sequence[Picture]) -> str | None:
-    """Why the stacks of a program may be switched: what a process (of these, or any) that maps the file has loaded.
+    """Names the plugin that a process (of these, or any) which maps the file has loaded, and that switches its stacks.
     Only files of Python and Perl are looked for: reading what all processes have mapped takes time.
     """
-    plugins = [each for each in _PLUGINS if each[0] in os.path.basename(path)]
+    plugins = [plugin for plugin in _PLUGINS if plugin[0] in os.path.basename(path)]
     if not plugins:
         return None
     try:
@@ -35,7 +35,7 @@ def switching_plugin(path: str, processes: Sequence[Picture]) -> str | None:
     for process in processes or map(Picture, pids()):
         if inode not in process.code_inodes:
             continue
-        loaded = [each.path for each in process.mappings]
+        loaded = [mapping.path for mapping in process.mappings]
         for _, part, plugin in plugins:
             if any(part in path for path in loaded):
                 return f"{plugin}, which {named(process.pid)} has loaded, switches its stacks"

@@ -27,11 +27,11 @@ def sequences(elf: Elf) -> list[range]:
     if section is None or elf.machine not in ARCHES:
         return []
     relative = ARCHES[elf.machine].relocations.relative
-    begins = {each.address: each.addend for each in relocations(elf) if each.kind == relative}
+    begins = {relocation.address: relocation.addend for relocation in relocations(elf) if relocation.kind == relative}
     content = elf.content(section)
-    found = []
-    for at in range(0, len(content) - _SEQUENCE.size + 1, _SEQUENCE.size):
-        _, _, begin, size, _ = _SEQUENCE.unpack_from(content, at)
-        begin = begins.get(section.address + at + 8, begin)
-        found.append(range(begin, begin + size))
-    return sorted(found, key=BEGIN)
+    ranges = []
+    for position in range(0, len(content) - _SEQUENCE.size + 1, _SEQUENCE.size):
+        _, _, begin, size, _ = _SEQUENCE.unpack_from(content, position)
+        begin = begins.get(section.address + position + 8, begin)
+        ranges.append(range(begin, begin + size))
+    return sorted(ranges, key=BEGIN)

@@ -1,4 +1,4 @@
-"""How to probe a function's return: by a return probe, or by a probe on each of its `ret` instructions.
+"""Plans how a function's return is probed: by a return probe, or by a probe on each of its `ret` instructions.
 
 Where nothing can unwind through the function (see `unwind.py`) a return probe is right and fast. Elsewhere an ordinary
 probe on every `ret` sees the same, for it touches no stack: at the `ret` the return value is in its register, and the
@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Literal
 
 from tracer.dataclass import dataclass, replace
@@ -105,23 +106,23 @@ def plan_return(
         return probe
     try:
         parts = _parts(code, function)
-        instructions = [each for part in parts for each in code.instructions(part)]
+        instructions = list(chain.from_iterable(map(code.instructions, parts)))
         returns = _returns(code, parts)
-    except _NoProof as found:
+    except _NoProof as doubt:
         if danger is None:
             return probe
-        reason = found
+        reason = doubt
         # Where stacks move, or wait while others run, neither the thread nor the stack pointer tells which call it was.
         wide = code.elf.machine == EM_X86_64  # what a followed call leaves on the stack has 64 bits
         if called is not None and wide and not unwinding.go and unwinding.switched in (None, FILTERED):
             try:
                 return _behind_tail_calls(code, unwinding, function, called)
-            except _NoProof as found:
-                reason = found
+            except _NoProof as doubt:
+                reason = doubt
         if unsafe and not harmed:
             return probe
         raise _refusal(code, function, danger, str(reason), "" if harmed else UNSAFE) from None
-    if not (harmed or walked or any(each.calls for each in instructions)) and len(parts) == 1:
+    if not (harmed or walked or any(instruction.calls for instruction in instructions)) and len(parts) == 1:
         # It calls nothing, so nothing can throw through it.
         return replace(probe, danger=None, nests=False)
     if danger is None and not returns:
@@ -148,15 +149,15 @@ def _parts(code: Code, function: Function, tails: list[tuple[int, int]] | None =
     while todo:
         part = todo.pop()
         done.append(part)
-        known = done + todo
-        for jump, target in _leaving(code, part, known):
-            if not any(each.holds(target) for each in known):
-                if len(known) == _MOST_PARTS:
+        parts = done + todo
+        for jump, target in _leaving(code, part, parts):
+            if not any(visited.holds(target) for visited in parts):
+                if len(parts) == _MOST_PARTS:
                     raise _NoProof(f"it has more than {_MOST_PARTS} parts")
                 cold = _cold_part(code, function, jump, target)
                 if cold is not None:
                     todo.append(cold)
-                    known = done + todo
+                    parts = done + todo
                 elif tails is not None:
                     tails.append((jump, target))
                 else:
@@ -165,7 +166,7 @@ def _parts(code: Code, function: Function, tails: list[tuple[int, int]] | None =
 
 
 def _named(code: Code, address: int) -> str:
-    other = code.symbols.at(address)
+    other = code.symbols.function_at(address)
     return other.name if other is not None else hex(address)
 
 
@@ -173,7 +174,7 @@ def _cold_part(code: Code, function: Function, jump: int, target: int) -> Range 
     """The part of the function that a jump leads to, by its name or, in a stripped file, by the unwind tables: they say
     that it begins with a frame on the stack, and with the one that is there at the jump. No function begins so.
     """
-    other = code.symbols.at(target)
+    other = code.symbols.function_at(target)
     if other is not None:
         if is_cold(other.name) and other.name.partition(".cold")[0] == function.name:
             return code.range_of(other)
@@ -214,13 +215,13 @@ def _behind_tail_calls(
             raise _NoProof(f"it ends in a jump to {callee.name} (tail call), and of that one: {reason}") from None
     if ends.intersection(returns) or not (ends or returns):
         raise _NoProof("it has no return instruction of its own")
-    return ReturnPlan("ret", returns, tails=(*jumps, *((each, TailPlace.END) for each in sorted(ends))))
+    return ReturnPlan("ret", returns, tails=(*jumps, *((end, TailPlace.END) for end in sorted(ends))))
 
 
 def _no_callee(
     code: Code, unwinding: Unwinding, function: Function, target: int, callee: Function | None
 ) -> str | None:
-    """Why the function that a tail call leads to cannot be followed, or None."""
+    """Says why the function that a tail call leads to cannot be followed; None where it can."""
     if callee is None:
         return "which leads to another file" if in_plt(code.elf, target) else "where no function is known to begin"
     if callee.ifunc:
@@ -233,7 +234,8 @@ def _no_callee(
 
 
 def _returns(code: Code, parts: Sequence[Range]) -> tuple[int, ...]:
-    return tuple(each.address for part in parts for each in code.instructions(part) if each.returns)
+    instructions = chain.from_iterable(map(code.instructions, parts))
+    return tuple(instruction.address for instruction in instructions if instruction.returns)
 
 
 def _tail_of(code: Code, jump: int) -> int:
@@ -246,29 +248,29 @@ def _tail_of(code: Code, jump: int) -> int:
     return TailPlace.JUMP_IF + _CONDITIONS.index(instruction.mnemonic)
 
 
-def _leaving(code: Code, part: Range, known: Sequence[Range]) -> list[tuple[int, int]]:
+def _leaving(code: Code, part: Range, parts: Sequence[Range]) -> list[tuple[int, int]]:
     """The direct jumps that leave `part`, with their targets, after proving the rest of it."""
     instructions = code.instructions(part)
     last = instructions[-1] if instructions else None
     if last is None or last.address + last.size < part.end:
-        at = part.start if last is None else last.address + last.size
-        raise _NoProof(f"its code at {at:#x} cannot be decoded")
+        end = part.start if last is None else last.address + last.size
+        raise _NoProof(f"its code at {end:#x} cannot be decoded")
     _check_end(code, instructions, part)
-    starts = {each.address for each in instructions}
+    starts = {instruction.address for instruction in instructions}
     leaving = []
-    for index, each in enumerate(instructions):
-        if not each.jumps:
+    for index, instruction in enumerate(instructions):
+        if not instruction.jumps:
             continue
-        targets = [each.target] if each.target is not None else _switch_targets(code, instructions, index)
+        targets = [instruction.target] if instruction.target is not None else _switch_targets(code, instructions, index)
         for target in targets:
             assert target is not None
             if part.holds(target):
                 if target not in starts:
-                    raise _NoProof(f"the jump at {each.address:#x} goes into the middle of an instruction")
-            elif each.target is None and not any(other.holds(target) for other in known):
-                raise _NoProof(f"the jump at {each.address:#x} leaves it through a table")
+                    raise _NoProof(f"the jump at {instruction.address:#x} goes into the middle of an instruction")
+            elif instruction.target is None and not any(other.holds(target) for other in parts):
+                raise _NoProof(f"the jump at {instruction.address:#x} leaves it through a table")
             else:
-                leaving.append((each.address, target))
+                leaving.append((instruction.address, target))
     return leaving
 
 
@@ -315,13 +317,13 @@ def _switch_targets(code: Code, instructions: Sequence[Instruction], index: int)
         return _entries(code, int(absolute[1], 16), count, "<Q" if wide else "<I", 0, unknown)
     # lea table(%rip), %t; movslq (%t,%i,4), %r; add %t, %r; jmp *%r
     tables = set()
-    for each in before[-8:]:
-        found = _TABLE_ADDRESS.fullmatch(each.operands) if each.mnemonic == "lea" else None
-        if found is not None:
-            distance = int(found[3], 16)
-            tables.add(each.address + each.size + (distance if found[2] == "+" else -distance))
-    names = {each.mnemonic for each in before[-6:]}
-    adds = any(each.mnemonic == "add" and each.operands.startswith(f"{jump.operands}, ") for each in before[-3:])
+    for instruction in before[-8:]:
+        address = _TABLE_ADDRESS.fullmatch(instruction.operands) if instruction.mnemonic == "lea" else None
+        if address is not None:
+            distance = int(address[3], 16)
+            tables.add(instruction.address + instruction.size + (distance if address[2] == "+" else -distance))
+    names = {instruction.mnemonic for instruction in before[-6:]}
+    adds = any(add.mnemonic == "add" and add.operands.startswith(f"{jump.operands}, ") for add in before[-3:])
     if len(tables) != 1 or not adds or not names & {"movsxd", "cdqe"}:
         raise unknown
     table = tables.pop()
@@ -330,8 +332,9 @@ def _switch_targets(code: Code, instructions: Sequence[Instruction], index: int)
 
 def _is_pointer(jump: Instruction, before: Sequence[Instruction]) -> bool:
     """Whether nothing looks as if an entry of a table were chosen: it is a tail call, as of `return s->f(s);`."""
-    chosen = [each for each in before[-4:] if each.operands.startswith(f"{jump.operands}, ")]
-    return "*" not in jump.operands and not any(each.mnemonic == "add" or "*" in each.operands for each in chosen)
+    chosen = [instruction for instruction in before[-4:] if instruction.operands.startswith(f"{jump.operands}, ")]
+    scaled = "*" in jump.operands or any("*" in instruction.operands for instruction in chosen)
+    return not scaled and all(instruction.mnemonic != "add" for instruction in chosen)
 
 
 def _bound(before: Sequence[Instruction]) -> int | None:
@@ -339,13 +342,13 @@ def _bound(before: Sequence[Instruction]) -> int | None:
     put moves between the two, which leave the flags alone.
     """
     jump = None
-    for each in reversed(before):
-        if each.mnemonic in ("ja", "jae"):
-            jump = each
-        elif jump is not None and each.mnemonic == "cmp":
-            found = _BOUND.fullmatch(each.operands)
-            return None if found is None else int(found[1], 16) + (jump.mnemonic == "ja")
-        elif jump is not None and not _KEEPS_FLAGS.match(each.mnemonic):
+    for instruction in reversed(before):
+        if instruction.mnemonic in ("ja", "jae"):
+            jump = instruction
+        elif jump is not None and instruction.mnemonic == "cmp":
+            bound = _BOUND.fullmatch(instruction.operands)
+            return None if bound is None else int(bound[1], 16) + (jump.mnemonic == "ja")
+        elif jump is not None and not _KEEPS_FLAGS.match(instruction.mnemonic):
             jump = None
     return None
 

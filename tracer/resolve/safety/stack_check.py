@@ -1,4 +1,4 @@
-"""Where a Go function really begins: behind the check of its stack.
+"""A Go function really begins behind the check of its stack: this module finds that address.
 
 Most functions of Go compare the stack pointer with the end of the goroutine's stack first of all. Where there is no
 limit they call `runtime.morestack`, which moves the stack to a larger place, and jump back to their first instruction:
@@ -62,7 +62,7 @@ class StackChecks:
     def _more(self) -> frozenset[int]:
         """The start of each function that grows the stack."""
         names = [name + end for name in _MORE for end in ("", ".abi0")]
-        return frozenset(each.address for name in names for each in self._code.symbols.named(name))
+        return frozenset(function.address for name in names for function in self._code.symbols.named(name))
 
     def body(self, start: int, end: int) -> tuple[int, int]:
         """The address of the instruction behind the check of the function that has these bytes, and where the code
@@ -73,13 +73,13 @@ class StackChecks:
         if parts is None:
             return none
         check = self._decoded(start, min(end, start + _CHECK))
-        for index, each in enumerate(check):
-            line = f"{each.mnemonic} {each.operands}"
-            if each.mnemonic in ("jb", "jbe"):
-                if each.target is None or not self._comes_back(each.target, start, end):
+        for index, instruction in enumerate(check):
+            line = f"{instruction.mnemonic} {instruction.operands}"
+            if instruction.mnemonic in ("jb", "jbe"):
+                if instruction.target is None or not self._comes_back(instruction.target, start, end):
                     return none
-                if each.mnemonic == "jbe":
-                    return (check[index + 1].address, each.target) if _makes_frame(check, index) else none
+                if instruction.mnemonic == "jbe":
+                    return (check[index + 1].address, instruction.target) if _makes_frame(check, index) else none
             elif not any(part.fullmatch(line) for part in parts):
                 return none
         return none
@@ -89,14 +89,14 @@ class StackChecks:
         if not start < more < end:
             return False
         called = False
-        for each in self._decoded(more, min(end, more + _KEEPING)):
-            if each.mnemonic == "jmp":
-                return called and each.target == start
-            if each.calls:
-                if called or each.target not in self._more:
+        for instruction in self._decoded(more, min(end, more + _KEEPING)):
+            if instruction.mnemonic == "jmp":
+                return called and instruction.target == start
+            if instruction.calls:
+                if called or instruction.target not in self._more:
                     return False
                 called = True
-            elif not _KEEPS.fullmatch(f"{each.mnemonic} {each.operands}"):
+            elif not _KEEPS.fullmatch(f"{instruction.mnemonic} {instruction.operands}"):
                 return False
         return False
 

@@ -133,7 +133,7 @@ class Unwinding:
             return True
         if function.address == self._elf.entry or name in _NEVER_CALLED or name.startswith(_RESOLVERS):
             return True
-        if self._code.frames.at(function.address) is None:
+        if self._code.frames.frame_at(function.address) is None:
             return is_cold(name)
         return self._code.frame_is_there(function.address)
 
@@ -159,7 +159,7 @@ class Unwinding:
 
     @cached_property
     def switched(self) -> str | None:
-        """Why its functions may wait while others run on the same thread."""
+        """Says why functions of the file may wait while others run on the same thread; None where they do not."""
         name = None if self.c_library else self._switch
         return self._switching() if name is None else f"it may switch stacks while it runs (the file uses {name})"
 
@@ -196,7 +196,7 @@ class Unwinding:
 
     @cached_property
     def of_file(self) -> str | None:
-        """Why any function of the file may be unwound through, or None."""
+        """Says why any function of the file may be unwound through; None where nothing does that."""
         if self.go:
             return "Go moves stacks and finds return addresses by their value"
         if self.switched is not None:
@@ -234,7 +234,7 @@ class Unwinding:
         return not self._elf.needed and self._code.symbols.static is not None
 
     def through(self, function: Function) -> str | None:
-        """Why this function may be unwound through, or None."""
+        """Says why this function may be unwound through; None where nothing does that."""
         reason = self.of_file
         if reason is not None:
             return reason
@@ -247,7 +247,7 @@ class Unwinding:
             return "it reads its return address, where a return probe puts another"
         if self.c_library:
             return None
-        frame = self._code.frames.at(function.address)
+        frame = self._code.frames.frame_at(function.address)
         if frame is not None and frame.handler:
             return "it has exception tables of its own"
         if self.library and self._calls_through_pointers(self._code.range_of(function)):
@@ -255,24 +255,24 @@ class Unwinding:
         return None
 
     def _calls_through_pointers(self, of: Range) -> bool:
-        known = self._through_pointers.get((of.start, of.end))
-        if known is None:
-            known = self._through_pointers[of.start, of.end] = self._look_for_pointers(of)
-        return known
+        through_pointers = self._through_pointers.get((of.start, of.end))
+        if through_pointers is None:
+            through_pointers = self._through_pointers[of.start, of.end] = self._look_for_pointers(of)
+        return through_pointers
 
     def _look_for_pointers(self, of: Range) -> bool:
         if self._elf.machine not in EM_X86:
-            return any(each.calls and each.mnemonic != "bl" for each in self._code.instructions(of))
+            return any(call.calls and call.mnemonic != "bl" for call in self._code.instructions(of))
         self._code.spend(of.end - of.start)
         content = self._elf.memory(of.start, of.end - of.start, "the function's code") or b""
-        for found in _INDIRECT_CALL.finditer(content):
-            if found[0][1] != 0x15:
+        for call in _INDIRECT_CALL.finditer(content):
+            if call[0][1] != 0x15:
                 return True
             # `call *slot(%rip)`, or `call *slot` on i386: an import, if the slot is in the global offset table.
-            at = found.start()
-            displacement = int.from_bytes(content[at + 2 : at + 6], "little", signed=True)
-            slot = of.start + at + 6 + displacement if self._elf.machine == EM_X86_64 else displacement
-            if not any(each.holds(slot) for each in self._offset_tables):
+            start = call.start()
+            displacement = int.from_bytes(content[start + 2 : start + 6], "little", signed=True)
+            slot = of.start + start + 6 + displacement if self._elf.machine == EM_X86_64 else displacement
+            if not any(table.holds(slot) for table in self._offset_tables):
                 return True
         return False
 
@@ -280,7 +280,7 @@ class Unwinding:
     def _offset_tables(self) -> list[Range]:
         """The ranges in which pointers to imported functions are kept."""
         return [
-            Range(each.address, each.address + each.size, each.name)
-            for each in self._elf.sections
-            if each.name in (".got", ".got.plt")
+            Range(section.address, section.address + section.size, section.name)
+            for section in self._elf.sections
+            if section.name in (".got", ".got.plt")
         ]

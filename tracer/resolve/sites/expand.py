@@ -358,7 +358,7 @@ class _Files:
         return replace(self._first.setdefault((status.st_dev, status.st_ino), file), sure=file.sure)
 
     def switching(self, file: Found, processes: Sequence[Picture]) -> str | None:
-        """Why return probes in the file may end a process, though the file does not say so."""
+        """Says why return probes in the file may end a process though the file does not tell, or None."""
         from tracer.resolve.safety.plugins import FILTERED, switching_plugin
 
         if self._filtered:

@@ -18,7 +18,7 @@ from tracer.resolve.symbols.modules import Module
 from tracer.resolve.symbols.processes import Image, Process, Processes, process_of, space_of
 
 _MOST_NAMES = 1 << 16
-"""Of one process."""
+"""The most names that are kept of one process."""
 
 _RESTORERS = ("__restore_rt", "__kernel_rt_sigreturn")
 
@@ -69,7 +69,7 @@ class Symbolizer:
         return space_of(pid, image.state) if len(process.images) == 1 else self._first(pid, process, image, address)
 
     def space_with(self, pid: int, address: int, number: int) -> int:
-        """The same for when the mapping there had that number (`processes.number_of`); 0 if it is not known."""
+        """The address space while the mapping there had that `number` (`processes.number_of`; 0 if not known)."""
         process = self.processes.get(pid)
         if process is None or not process.images:
             return pid

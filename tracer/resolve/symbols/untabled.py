@@ -1,4 +1,4 @@
-"""How x86 code that no unwind table describes is left: hand-written assembly, code of old or unusual compilers.
+"""Steps out of x86 code that no unwind table describes: hand-written assembly, code of old or unusual compilers.
 
 The frame pointer alone does not tell. Where such a function does not set it up, it is still its caller's, and a step by
 it leads past the caller without a sign. So the function's instructions are followed from its first one on: how far each
@@ -52,8 +52,9 @@ _READS_FIRST = ("cmp", "test", "push", "bt", "nop", "prefetch")
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Before an instruction: `depth` is the CFA less the stack pointer, `base` the CFA less rbp where that points into
-    the frame; `kept`: rbp has the caller's value; `saved`: the CFA less the place of that value. None: not known.
+    """The frame before an instruction: `depth` is the CFA less the stack pointer, `base` the CFA less rbp where that
+    points into the frame; `kept`: rbp has the caller's value; `saved`: the CFA less the place of that value. None: not
+    known.
     """
 
     depth: int | None = 8
@@ -83,7 +84,7 @@ def step_in(module: Module, file_offset: int, exact: bool) -> Step:
         return _LAST
     wanted = address + (not exact)
     try:
-        function = module.symbols.at(address)
+        function = module.symbols.function_at(address)
         if function is not None:
             start = function.address
             code = _read(module, start, start + min(function.size or wanted - start + 16, _LONGEST))
@@ -153,7 +154,7 @@ def begins_frame(code: bytes, machine: int = EM_X86_64) -> int | None:
 
 def _leaves_arguments(module: Module, target: int) -> bool:
     """Whether the function at an address is known to return without taking anything off the stack."""
-    function = module.symbols.at(target)
+    function = module.symbols.function_at(target)
     if function is None or function.address != target:
         return False
     size = min(function.size or _SHORT, _LONGEST)
@@ -268,7 +269,7 @@ def _place(operand: str, state: _State) -> int | None:
 
 
 def _slot(operand: str, state: _State) -> int | None:
-    """The same of eight bytes of memory."""
+    """The bytes by which an operand of eight bytes of memory lies below the CFA."""
     return _place(operand.removeprefix("qword ptr "), state) if operand.startswith("qword ptr [") else None
 
 

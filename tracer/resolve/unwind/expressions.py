@@ -13,10 +13,10 @@ from tracer.resolve.dwarf.leb import leb
 
 _ALL = (1 << 64) - 1
 _MOST = 64
-"""Operations of one expression, and values on its stack."""
+"""The most operations of one expression, and the most values on its stack."""
 
 _CONSTANTS = {0x08: "<B", 0x09: "<b", 0x0A: "<H", 0x0B: "<h", 0x0C: "<I", 0x0D: "<i", 0x0E: "<Q", 0x0F: "<q"}
-"""DW_OP_const1u to const8s."""
+"""The layouts of the constants of DW_OP_const1u to DW_OP_const8s."""
 
 
 class NotUnderstood(Exception):
@@ -47,15 +47,15 @@ _BINARY: dict[int, Callable[[int, int], int]] = {
 def evaluate(
     expression: bytes, registers: Sequence[int | None], read: Callable[[int], int], first: Sequence[int] = ()
 ) -> int:
-    """The value; `registers` by DWARF number, None where unknown; `read` gives 8 bytes of memory; `first` stands on the
-    stack already. Raises `NotUnderstood`, and what `read` raises.
+    """The value of an expression. `registers` are by DWARF number, None where unknown; `read` gives 8 bytes of memory;
+    `first` stands on the stack already. Raises `NotUnderstood`, and what `read` raises.
     """
     stack = list(first)
-    at = operations = 0
+    position = operations = 0
     try:
-        while at < len(expression):
-            code = expression[at]
-            at += 1
+        while position < len(expression):
+            code = expression[position]
+            position += 1
             operations += 1
             if operations > _MOST or len(stack) > _MOST:
                 raise NotUnderstood
@@ -63,7 +63,7 @@ def evaluate(
                 stack.append(code - 0x30)
             elif 0x70 <= code <= 0x8F:  # DW_OP_breg0 …
                 value = registers[code - 0x70]
-                offset, at = leb(expression, at, signed=True)
+                offset, position = leb(expression, position, signed=True)
                 if value is None:
                     raise NotUnderstood
                 stack.append(value + offset)
@@ -85,14 +85,14 @@ def evaluate(
             elif code == 0x20:  # DW_OP_not
                 stack.append(~stack.pop())
             elif code == 0x23:  # DW_OP_plus_uconst
-                number, at = leb(expression, at)
+                number, position = leb(expression, position)
                 stack.append(stack.pop() + number)
             elif code in _CONSTANTS:
                 layout = _CONSTANTS[code]
-                stack.append(struct.unpack_from(layout, expression, at)[0])
-                at += struct.calcsize(layout)
+                stack.append(struct.unpack_from(layout, expression, position)[0])
+                position += struct.calcsize(layout)
             elif code in (0x10, 0x11):  # DW_OP_constu, DW_OP_consts
-                number, at = leb(expression, at, signed=code == 0x11)
+                number, position = leb(expression, position, signed=code == 0x11)
                 stack.append(number)
             elif code != 0x96:  # DW_OP_nop
                 raise NotUnderstood

@@ -1,4 +1,4 @@
-"""How the caller's registers are found at one address of a function: the call frame instructions run up to it.
+"""Finds the caller's registers at one address of a function: the call frame instructions are run up to it.
 
 The *canonical frame address* (CFA) is the stack pointer before the call; the caller's registers are saved at distances
 from it. Registers have DWARF's numbers. Source: DWARF 5, 6.4.2 and 6.4.3; System V ABI, AMD64 supplement, 3.6.2, and
@@ -18,12 +18,12 @@ _MAX_REGISTERS = 64
 """Registers of one row at most. Processors have fewer but for vectors, whose rules are of no use here."""
 
 OFFSET, VALUE, REGISTER, EXPRESSION, VALUE_EXPRESSION, UNDEFINED = range(6)
-"""Where a register's value is: at CFA + n; CFA + n itself; in another register; at what an expression says; what that
-says itself; nowhere. A register without a rule keeps its value.
+"""The kinds of rules, by where a register's value is: at CFA + n; CFA + n itself; in another register; at what an
+expression says; what that says itself; nowhere. A register without a rule keeps its value.
 """
 
 Saved = tuple[int, int | bytes]
-"""One of the kinds above with its number or expression."""
+"""The rule of one register: one of the kinds above with its number or expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class Rule:
     @property
     def is_last(self) -> bool:
         """Whether the function has no caller, as the first of a program or a thread says."""
-        found = self.saved.get(self.return_register)
-        return found is not None and found[0] == UNDEFINED
+        saved = self.saved.get(self.return_register)
+        return saved is not None and saved[0] == UNDEFINED
 
 
 class Unsupported(Exception):
@@ -85,26 +85,26 @@ class _Run:
         return Rule(self.register, self.offset, self.expression, self.saved, common.return_register, common.signal)
 
     def run(self, program: bytes, initial: bool) -> bool:
-        """False once the row of the address is reached: what follows is of later ones."""
+        """Runs a program; returns False once the row of the address is reached, for what follows is of later ones."""
         data_factor = self.common.data_factor
-        at, end = 0, len(program)
-        while at < end:
-            byte = program[at]
-            at += 1
+        position, end = 0, len(program)
+        while position < end:
+            byte = program[position]
+            position += 1
             kind, low = byte & 0xC0, byte & 0x3F
             if kind == 0x40:  # DW_CFA_advance_loc
                 if not self._advance(low):
                     return False
             elif kind == 0x80:  # DW_CFA_offset
-                number, at = leb(program, at)
+                number, position = leb(program, position)
                 self._save(low, (OFFSET, number * data_factor))
             elif kind == 0xC0:  # DW_CFA_restore
                 self._restore(low)
             elif low in _ADVANCES:
                 layout = _ADVANCES[low]
-                if not self._advance(struct.unpack_from(layout, program, at)[0]):
+                if not self._advance(struct.unpack_from(layout, program, position)[0]):
                     return False
-                at += struct.calcsize(layout)
+                position += struct.calcsize(layout)
             elif low == 0x0A:  # DW_CFA_remember_state
                 if len(self.remembered) >= _MAX_REMEMBERED:
                     raise Unsupported
@@ -114,7 +114,7 @@ class _Run:
                     raise Unsupported
                 self.register, self.offset, self.expression, self.saved = self.remembered.pop()
             elif low:  # 0 is DW_CFA_nop
-                at = self._operation(low, program, at, initial)
+                position = self._operation(low, program, position, initial)
         return True
 
     def _advance(self, by: int) -> bool:
@@ -132,28 +132,28 @@ class _Run:
     def _restore(self, register: int) -> None:
         self._save(register, self.first.get(register))
 
-    def _operation(self, code: int, program: bytes, at: int, initial: bool) -> int:
+    def _operation(self, code: int, program: bytes, position: int, initial: bool) -> int:
         """Executes the other instructions; returns the place of the next one."""
         factor = self.common.data_factor
         if code == 0x0F:  # DW_CFA_def_cfa_expression
-            self.expression, at = _block(program, at)
-            return at
+            self.expression, position = _block(program, position)
+            return position
         if code == 0x0E or code == 0x13:  # DW_CFA_def_cfa_offset, _sf
-            number, at = leb(program, at, signed=code == 0x13)
+            number, position = leb(program, position, signed=code == 0x13)
             self.offset, self.expression = number * (factor if code == 0x13 else 1), None
-            return at
+            return position
         if code == 0x2E:  # DW_CFA_GNU_args_size
-            return leb(program, at)[1]
+            return leb(program, position)[1]
         if code == 0x2D:  # DW_CFA_AARCH64_negate_ra_state: addresses are signed from here on, see `walker`
-            return at
-        register, at = leb(program, at)
+            return position
+        register, position = leb(program, position)
         if code in (0x0C, 0x12):  # DW_CFA_def_cfa, _sf
-            number, at = leb(program, at, signed=code == 0x12)
+            number, position = leb(program, position, signed=code == 0x12)
             self.register, self.offset, self.expression = register, number * (factor if code == 0x12 else 1), None
         elif code == 0x0D:  # DW_CFA_def_cfa_register
             self.register, self.expression = register, None
         elif code in (0x05, 0x11, 0x2F, 0x14, 0x15):  # DW_CFA_offset_extended, _sf, GNU_negative; val_offset, _sf
-            number, at = leb(program, at, signed=code in (0x11, 0x15))
+            number, position = leb(program, position, signed=code in (0x11, 0x15))
             sign = -1 if code == 0x2F else 1
             self._save(register, (VALUE if code in (0x14, 0x15) else OFFSET, sign * number * factor))
         elif code == 0x06:  # DW_CFA_restore_extended
@@ -165,23 +165,23 @@ class _Run:
         elif code == 0x08:  # DW_CFA_same_value
             self._save(register, None)
         elif code == 0x09:  # DW_CFA_register
-            other, at = leb(program, at)
+            other, position = leb(program, position)
             self._save(register, (REGISTER, other))
         elif code in (0x10, 0x16):  # DW_CFA_expression, DW_CFA_val_expression
-            block, at = _block(program, at)
+            block, position = _block(program, position)
             self._save(register, (EXPRESSION if code == 0x10 else VALUE_EXPRESSION, block))
         else:
             raise Unsupported
-        return at
+        return position
 
 
 
 _ADVANCES = {0x02: "<B", 0x03: "<H", 0x04: "<I"}
-"""DW_CFA_advance_loc1, 2 and 4."""
+"""The layouts of the distances of DW_CFA_advance_loc1, 2 and 4."""
 
 
-def _block(program: bytes, at: int) -> tuple[bytes, int]:
-    size, at = leb(program, at)
-    if at + size > len(program):
+def _block(program: bytes, position: int) -> tuple[bytes, int]:
+    size, position = leb(program, position)
+    if position + size > len(program):
         raise IndexError("an expression that is cut off")
-    return program[at : at + size], at + size
+    return program[position : position + size], position + size

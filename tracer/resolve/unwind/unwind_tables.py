@@ -31,8 +31,8 @@ class Tables:
 
     def frame(self, address: int) -> Frame | None:
         """The entry that holds an address."""
-        found = self._frames.at(address) if self._frames is not None else None
-        return found or self._debug_frames.at(address)
+        frame = self._frames.frame_at(address) if self._frames is not None else None
+        return frame or self._debug_frames.frame_at(address)
 
     def end_before(self, address: int) -> int:
         """The end of the last entry that begins before an address; 0 for none."""
@@ -48,12 +48,12 @@ class Tables:
 
     @cached_property
     def _debug_frames(self) -> DebugFrames:
-        found = DebugFrames(_section(self._elf), self._elf.word)
-        if found or self._elf.section(".eh_frame") is not None:
-            return found
+        frames = DebugFrames(_section(self._elf), self._elf.word)
+        if frames or self._elf.section(".eh_frame") is not None:
+            return frames
         other = self._find_debug(self._elf)
         if other is None:
-            return found
+            return frames
         with other:
             return DebugFrames(_section(other), self._elf.word)
 
@@ -62,44 +62,44 @@ class DebugFrames:
     """The entries of `.debug_frame`, whose addresses stand in it as they are."""
 
     def __init__(self, data: bytes, word: int) -> None:
-        """`word`: the bytes of an address."""
+        """`word` is the bytes of an address."""
         self._data = data
         self._word = word
         self._commons: dict[int, Common] = {}
-        self._found: list[tuple[int, int, int, int, int]] = []
+        self._entries: list[tuple[int, int, int, int, int]] = []
         try:
             self._read()
         except DAMAGE:
-            self._found = []
-        self._found.sort()
-        self._starts = [each[0] for each in self._found]
+            self._entries = []
+        self._entries.sort()
+        self._starts = [entry[0] for entry in self._entries]
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self._entries)
 
     def _read(self) -> None:
-        at, data, word = 0, self._data, self._word
-        while at + 16 <= len(data):
-            length, common = struct.unpack_from("<II", data, at)
+        offset, data, word = 0, self._data, self._word
+        while offset + 16 <= len(data):
+            length, common = struct.unpack_from("<II", data, offset)
             if length == 0xFFFFFFFF:
                 return
-            end = at + 4 + length
+            end = offset + 4 + length
             if common != _CIE and length >= 4 + 2 * word:
-                start, size = struct.unpack_from("<QQ" if word == 8 else "<II", data, at + 8)
-                self._found.append((start, size, common, at + 8 + 2 * word, end))
-            at = end
+                start, size = struct.unpack_from("<QQ" if word == 8 else "<II", data, offset + 8)
+                self._entries.append((start, size, common, offset + 8 + 2 * word, end))
+            offset = end
 
     def end_before(self, address: int) -> int:
-        """See `Tables`."""
+        """The end of the last entry that begins before an address; 0 for none."""
         index = bisect_right(self._starts, address) - 1
-        return self._found[index][0] + self._found[index][1] if index >= 0 else 0
+        return self._entries[index][0] + self._entries[index][1] if index >= 0 else 0
 
-    def at(self, address: int) -> Frame | None:
+    def frame_at(self, address: int) -> Frame | None:
         """The entry whose range holds the address."""
         index = bisect_right(self._starts, address) - 1
         if index < 0:
             return None
-        start, size, position, at, end = self._found[index]
+        start, size, position, offset, end = self._entries[index]
         if address >= start + size:
             return None
         try:
@@ -111,11 +111,11 @@ class DebugFrames:
                 common = read_common(self._data, position + 9, position + 4 + length, version, 0, self._word)
                 self._commons[position] = common
             if common.augmented:
-                size_, at = leb(self._data, at)
-                at += size_
+                size_, offset = leb(self._data, offset)
+                offset += size_
         except DAMAGE:
             return None
-        return Frame(start, size, False, common, self._data[at:end])
+        return Frame(start, size, False, common, self._data[offset:end])
 
 
 def _section(elf: Elf) -> bytes:

@@ -32,8 +32,8 @@ ELSEWHERE = "it goes on in another stack"
 NO_PROGRESS = "a frame that lies below its callee's"
 
 PLAIN, LAST, ENTRY, POINTER, GENERAL, NOTHING, BROKEN = range(7)
-"""How to leave a frame: by three numbers; not at all, it is the first; it has just been entered and nothing is known
-of it; by its frame pointer; by its rule; not at all, for it is no code; not at all, for nothing tells how.
+"""The ways to leave a frame: by three numbers; not at all, it is the first; it has just been entered and nothing is
+known of it; by its frame pointer; by its rule; not at all, for it is no code; not at all, for nothing tells how.
 """
 
 
@@ -78,7 +78,7 @@ Find = Callable[[int, bool], Step]
 
 
 class Short(str):
-    """`SHORT`; the next frame lies in `wanted` bytes of the stack from its pointer on."""
+    """The ending `SHORT`; the next frame lies in `wanted` bytes of the stack from its pointer on."""
 
     wanted: int
 
@@ -100,27 +100,27 @@ class _Outside(Exception):
 def walk(
     sample: Sequence[int | None], stack: memoryview, registers: Registers, find: Find, most: int, here: bool = True
 ) -> tuple[tuple[int, ...], str]:
-    """The addresses, innermost first and `most` at most, and how it ended. `sample` has the registers in perf's order,
-    None for those that are not known; `stack` is the copy from the stack pointer up, words of the program. `here`:
-    the thread is at the first address, and no call returns there.
+    """The addresses, innermost first and `most` at most, and how the walk ended. `sample` has the registers in perf's
+    order, None for those that are not known; `stack` is the copy from the stack pointer up, words of the program.
+    `here`: the thread is at the first address, and no call returns there.
     """
     by_number = dict(zip(registers.numbers, sample, strict=True))
-    found = None
+    plain = None
     if registers.link is None and registers.word == 8:
-        found = _walk_plain(by_number, stack, registers, find, most, here)
-    addresses, ending = found or _Walk(by_number, stack, registers).run(find, most, here)
+        plain = _walk_plain(by_number, stack, registers, find, most, here)
+    addresses, ending = plain or _Walk(by_number, stack, registers).run(find, most, here)
     # What is behind the last frame that was wanted is nobody's loss.
     return addresses, LIMIT if len(addresses) >= most and ending != WHOLE else ending
 
 
 def _walk_plain(
-    at: dict[int, int | None], stack: memoryview, registers: Registers, find: Find, most: int, here: bool
+    values: dict[int, int | None], stack: memoryview, registers: Registers, find: Find, most: int, here: bool
 ) -> tuple[tuple[int, ...], str] | None:
     """The walk where all frames are plain; None where one is not."""
-    low, ip, fp = at[registers.sp], at[registers.ip], at[registers.fp]
+    low, ip, fp = values[registers.sp], values[registers.ip], values[registers.fp]
     assert low is not None and ip is not None and fp is not None
     sp, size = low, 8 * len(stack)
-    found = [ip]
+    addresses = [ip]
     while True:
         step = find(ip, here)
         here = False
@@ -130,39 +130,39 @@ def _walk_plain(
             if step.fp:
                 place = cfa + step.fp - low
                 if place & 7 or not 0 <= place < size:
-                    return tuple(found), _outside(place, size)
+                    return tuple(addresses), _outside(place, size)
                 fp = stack[place >> 3]
         elif kind == LAST:
-            return tuple(found), WHOLE
+            return tuple(addresses), WHOLE
         elif kind == ENTRY:
             cfa = sp + 8
         elif kind == POINTER:
             if not fp:
-                return tuple(found), WHOLE
+                return tuple(addresses), WHOLE
             cfa, place = fp + 16, fp - low
             if place & 7 or cfa <= sp:
-                return tuple(found), NO_RULE
+                return tuple(addresses), NO_RULE
             if not 0 <= place < size:
-                return tuple(found), Short(place + 8) if 0 <= place < _NEAR else NO_RULE
+                return tuple(addresses), Short(place + 8) if 0 <= place < _NEAR else NO_RULE
             fp = stack[place >> 3]
         elif kind == NOTHING:
-            found.pop()
-            return tuple(found), _no_code(ip)
+            addresses.pop()
+            return tuple(addresses), _no_code(ip)
         elif kind == BROKEN:
-            return tuple(found), NO_RULE
+            return tuple(addresses), NO_RULE
         else:
             return None
         place = cfa - 8 - low
         if place & 7 or not 0 <= place < size:
-            return tuple(found), _outside(place, size)
+            return tuple(addresses), _outside(place, size)
         if cfa <= sp:
-            return tuple(found), NO_PROGRESS
+            return tuple(addresses), NO_PROGRESS
         ip, sp = stack[place >> 3], cfa
         if not ip:
-            return tuple(found), WHOLE
-        if len(found) >= most:
-            return tuple(found), LIMIT
-        found.append(ip)
+            return tuple(addresses), WHOLE
+        if len(addresses) >= most:
+            return tuple(addresses), LIMIT
+        addresses.append(ip)
 
 
 def _no_code(ip: int, word: int = 8) -> str:
@@ -171,7 +171,7 @@ def _no_code(ip: int, word: int = 8) -> str:
 
 
 _NEAR = 8 << 20
-"""Bytes above the stack pointer that may well be the same stack: its usual size."""
+"""The bytes above the stack pointer that may well be the same stack: its usual size."""
 
 
 def _outside(place: int, size: int, word: int = 8) -> str:
@@ -199,33 +199,33 @@ class _Walk:
     def run(self, find: Find, most: int, here: bool) -> tuple[tuple[int, ...], str]:
         ip = self.values[self.registers.ip]
         assert ip is not None
-        found = [ip]
+        addresses = [ip]
         while True:
             step = find(ip, here)
             if step.kind == LAST:
-                return tuple(found), WHOLE
+                return tuple(addresses), WHOLE
             if step.kind == NOTHING:
-                found.pop()
-                return tuple(found), _no_code(ip, self.word)
+                addresses.pop()
+                return tuple(addresses), _no_code(ip, self.word)
             if step.kind == BROKEN:
-                return tuple(found), NO_RULE
+                return tuple(addresses), NO_RULE
             before = self.values[self.registers.sp]
             try:
                 next_ip = self.leave(step)
             except _Outside as error:
-                return tuple(found), error.ending
+                return tuple(addresses), error.ending
             except NotUnderstood:
-                return tuple(found), UNUSUAL
+                return tuple(addresses), UNUSUAL
             here = step.rule is not None and step.rule.signal
             after = self.values[self.registers.sp]
             if not next_ip:
-                return tuple(found), NO_RULE if next_ip is None else WHOLE
+                return tuple(addresses), NO_RULE if next_ip is None else WHOLE
             if not here and after is not None and before is not None and after <= before and not self._leaf(step):
-                return tuple(found), NO_PROGRESS
-            if len(found) >= most:
-                return tuple(found), LIMIT
+                return tuple(addresses), NO_PROGRESS
+            if len(addresses) >= most:
+                return tuple(addresses), LIMIT
             ip = next_ip
-            found.append(ip)
+            addresses.append(ip)
 
     def _leaf(self, step: Step) -> bool:
         """Whether a function may have no frame there, with the return address in a register."""
@@ -270,8 +270,8 @@ class _Walk:
 
     def _saved(self, kind: int, value: int | bytes, cfa: int) -> int | None:
         if isinstance(value, bytes):
-            at = evaluate(value, self.values, self.read, (cfa,))
-            return self.read(at) if kind == EXPRESSION else at
+            place = evaluate(value, self.values, self.read, (cfa,))
+            return self.read(place) if kind == EXPRESSION else place
         if kind == OFFSET:
             return self.read(cfa + value)
         if kind == VALUE:

@@ -50,7 +50,7 @@ _KEEP_NOTES = b"LLD", b"mold"
 
 @dataclass(frozen=True, slots=True)
 class UsdtNote:
-    """One site as its note describes it, what would steer a terminal escaped; addresses are already corrected for
+    """A site as its note describes it; what would steer a terminal escaped; addresses are already corrected for
     prelink. `semaphore` is an address, 0 where the probe has none.
     """
 
@@ -62,8 +62,8 @@ class UsdtNote:
 
 
 def read_notes(elf: Elf, damaged: list[str] | None = None) -> tuple[UsdtNote, ...]:
-    """All USDT sites of a file, in the order of the notes, each once. Those whose code the linker has dropped are among
-    them, at address 0 or another where there is none.
+    """Reads all USDT sites of a file, in the order of the notes, each once. Those whose code the linker has dropped are
+    among them, at address 0 or another where there is none.
 
     Raises `ElfError` for notes that are damaged; with `damaged`, which gets their places in words, for sections alone.
     """

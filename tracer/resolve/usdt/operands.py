@@ -53,7 +53,7 @@ Parsed = Operand | SymbolMemory | SymbolAddress
 
 @dataclass(frozen=True, slots=True)
 class NoteArgument:
-    """One argument as written, before symbols are looked up."""
+    """An argument as written, before symbols are looked up."""
 
     text: str
     size: int
@@ -77,7 +77,7 @@ _CONSTANT = re.compile(rf"-?{_NUMBER}")
 
 @lru_cache(maxsize=4096)
 def parse(text: str, arch: Arch) -> tuple[NoteArgument, ...]:
-    """All arguments of an argument string, in order. Never fails."""
+    """Parses all arguments of an argument string, in order. Never fails."""
     text = text.strip()
     if not text or text.startswith(":"):  # libbpf too reads a leading colon as "no arguments"
         return ()

@@ -35,7 +35,7 @@ class SymbolOperands:
         self._symbols = symbols
         self._kinds = ARCHES.get(elf.machine, X86_64).relocations  # operands of aarch64 name no slots
         self._accessed = accessed
-        self._found: dict[str, tuple[Variable, ...]] = {}
+        self._variables: dict[str, tuple[Variable, ...]] = {}
 
     def resolve(self, operand: Parsed, site: int) -> Operand:
         """The operand as read at the site of that address."""
@@ -91,9 +91,9 @@ class SymbolOperands:
         return variable.address
 
     def _named(self, name: str) -> tuple[Variable, ...]:
-        if name not in self._found:
-            self._found[name] = self._symbols.variables(name)
-        return self._found[name]
+        if name not in self._variables:
+            self._variables[name] = self._symbols.variables(name)
+        return self._variables[name]
 
     def _uses(self, site: int, variable: Variable) -> bool:
         """Whether an instruction of the function around the site reads or writes the variable."""
@@ -101,7 +101,7 @@ class SymbolOperands:
         return variable.type != STT_TLS and any(address in variable_range for address in self._accessed(site))
 
     def _got_slot(self, name: str, site: int) -> Operand:
-        """Only what other files can see is reached through a slot."""
+        """The pointer in the slot of a name: only what other files can see is reached through one."""
         variables = [] if name in self._named_slots else self._named(name)
         slots = {slot for variable in variables if (slot := self._relative_slots.get(variable.address)) is not None}
         if name in self._named_slots:

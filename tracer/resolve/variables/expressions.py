@@ -43,11 +43,11 @@ _OF_WHOLE_WORDS = frozenset(("shr", "shra", "eq", "ge", "gt", "le", "lt", "ne"))
 
 
 class Refused(Exception):
-    """Why a value has no place. What else is `known` of it are its other pieces."""
+    """A value has no place, for a `reason`; `pieces` are those of its parts that have one."""
 
-    def __init__(self, reason: str, known: tuple[Piece, ...] = ()) -> None:
+    def __init__(self, reason: str, pieces: tuple[Piece, ...] = ()) -> None:
         super().__init__(reason)
-        self.reason, self.known = reason, known
+        self.reason, self.pieces = reason, pieces
 
 
 class Around(NamedTuple):
@@ -89,21 +89,21 @@ def _parser(offset_size: int, address_size: int, version: int) -> Any:
 def operations(expression: bytes, unit: Unit) -> Sequence[Any]:
     """The operations of an expression, each with `op_name` and `args`. Raises `Refused`."""
     try:
-        found: Sequence[Any] = _parser(unit.offset_size, unit.address_size, unit.version).parse_expr(list(expression))
+        parsed: Sequence[Any] = _parser(unit.offset_size, unit.address_size, unit.version).parse_expr(list(expression))
     except Exception:  # pyelftools raises what its parts raise
         raise Refused(NOT_UNDERSTOOD) from None
-    return found
+    return parsed
 
 
 def pieces_of(expression: bytes, around: Around, size: int) -> tuple[Piece, ...]:
     """The places of all parts of a value of so many bytes. Raises `Refused`, with the parts that are known."""
     run = _Run(around)
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     lost = ""
     offset = 0
     split = False
-    for each in operations(expression, around.unit):
-        name, args = each.op_name.removeprefix("DW_OP_"), each.args
+    for operation in operations(expression, around.unit):
+        name, args = operation.op_name.removeprefix("DW_OP_"), operation.args
         if name == "bit_piece":
             raise Refused("it is in pieces of bits")
         if name != "piece":
@@ -111,7 +111,7 @@ def pieces_of(expression: bytes, around: Around, size: int) -> tuple[Piece, ...]
             continue
         split = True
         try:
-            found += run.place(offset, args[0])
+            pieces += run.place(offset, args[0])
         except Refused as error:
             lost = lost or error.reason
         offset += args[0]
@@ -119,16 +119,16 @@ def pieces_of(expression: bytes, around: Around, size: int) -> tuple[Piece, ...]
     if not split:
         return tuple(run.place(0, size))
     if lost or offset < size:
-        raise Refused(lost or OPTIMISED_OUT, tuple(found))
-    return tuple(found)
+        raise Refused(lost or OPTIMISED_OUT, tuple(pieces))
+    return tuple(pieces)
 
 
 def value_of(expression: bytes, around: Around, first: Sequence[Tree] = ()) -> Tree:
     """The value that an expression leaves on its stack, where `first` stands already."""
     run = _Run(around)
     run.stack += first
-    for each in operations(expression, around.unit):
-        run.step(each.op_name.removeprefix("DW_OP_"), each.args)
+    for operation in operations(expression, around.unit):
+        run.step(operation.op_name.removeprefix("DW_OP_"), operation.args)
     if run.refused or run.register is not None:
         raise Refused(run.refused or NOT_UNDERSTOOD)
     return run.top()
@@ -161,10 +161,10 @@ class _Run:
         if self.implicit is not None:
             text = self.implicit.ljust(size, b"\0")
             parts = range(0, size, 8)
-            words = [int.from_bytes(text[at : at + min(8, size - at)], "little") for at in parts]
+            words = [int.from_bytes(text[start : start + min(8, size - start)], "little") for start in parts]
             return [
-                Piece(offset + at, min(8, size - at), False, ("const", word))
-                for at, word in zip(parts, words, strict=True)
+                Piece(offset + start, min(8, size - start), False, ("const", word))
+                for start, word in zip(parts, words, strict=True)
             ]
         top = self.top()
         if self.narrow and not self.is_value and not _is_plain(top):
@@ -266,7 +266,7 @@ class _Run:
             self.refused = NOT_UNDERSTOOD
 
     def _entry_value(self, inner: Sequence[Any]) -> str:
-        words = [each.op_name.removeprefix("DW_OP_reg") for each in inner]
+        words = [operation.op_name.removeprefix("DW_OP_reg") for operation in inner]
         if len(words) == 1 and words[0].isdigit():
             try:
                 return f"passed in {self._named(int(words[0]))} and overwritten"
@@ -279,7 +279,7 @@ class _Run:
         if self.narrow:
             raise Refused("it is computed from numbers of another size than the program's words")
         unit = self.around.unit
-        kind = unit.entry(unit.at + place)
+        kind = unit.entry(unit.offset + place)
         size, encoding = kind.number(dw.BYTE_SIZE) or 0, kind.number(dw.ENCODING)
         if size not in (1, 2, 4, 8) or encoding not in (
             dw.ADDRESS, dw.BOOLEAN, dw.SIGNED, dw.SIGNED_CHAR, dw.UNSIGNED, dw.UNSIGNED_CHAR, dw.UTF
@@ -312,8 +312,8 @@ def _is_plain(tree: Tree) -> bool:
 
 def _is_large(tree: Tree) -> bool:
     """Whether a tree has too many nodes: what is doubled again and again has more than can be counted."""
-    left, count = [tree], 0
-    while left and count <= _MOST:
-        left += [each for each in left.pop() if isinstance(each, tuple)]
+    waiting, count = [tree], 0
+    while waiting and count <= _MOST:
+        waiting += [node for node in waiting.pop() if isinstance(node, tuple)]
         count += 1
     return count > _MOST

@@ -71,16 +71,16 @@ class FrameAt:
         if len(expression) == 1 and _REG0 <= expression[0] < _BREG0:
             number = expression[0] - _REG0
             return plus(("reg", self._name(number)), self._moved(number, address))
-        found = location_at(self.function, address, dw.FRAME_BASE)
-        if not found:
+        stated = location_at(self.function, address, dw.FRAME_BASE)
+        if not stated:
             raise Refused("nothing says where the frame is")
-        return value_of(found, self._around(address))
+        return value_of(stated, self._around(address))
 
     def registers(self, address: int) -> set[Tree]:
         """The stack pointer, and the register that holds the frame at an address."""
         rule = self.rule(address)
-        own = None if rule is None or rule.expression is not None else self._name(rule.register)
-        return {("reg", "sp"), ("reg", own)}
+        frame_register = None if rule is None or rule.expression is not None else self._name(rule.register)
+        return {("reg", "sp"), ("reg", frame_register)}
 
     def slot(self, address: int, offset: int) -> int | None:
         """The distance from the CFA of what lies that far from the frame's base; None where that is not known."""
@@ -115,7 +115,7 @@ class FrameAt:
         rule = self.rule(place)
         if rule is None or rule.register != register or rule.expression is not None:
             rules = [self.rule(row.address) for row in self.rows if row.address >= place]
-            rule = next((each for each in rules if each is not None and each.register == register), None)
+            rule = next((later for later in rules if later is not None and later.register == register), None)
         return None if rule is None else rule.offset
 
     def _name(self, number: int) -> str:
@@ -142,53 +142,55 @@ class FrameAt:
     def entry_block(self) -> tuple[Instruction, ...]:
         """The instructions from the entry on, up to the first that may go elsewhere."""
         end = next((end for start, end in self.ranges if start == self.start), self.start)
-        found: list[Instruction] = []
+        instructions: list[Instruction] = []
         with suppress(TracerError):
-            for each in self.code.instructions(Range(self.start, end, "")):
-                found.append(each)
-                if each.jumps or each.calls or each.returns or not each.goes_on:
+            for instruction in self.code.instructions(Range(self.start, end, "")):
+                instructions.append(instruction)
+                if instruction.jumps or instruction.calls or instruction.returns or not instruction.goes_on:
                     break
-        return tuple(found)
+        return tuple(instructions)
 
     def stored(self, slot: int, size: int) -> int | None:
         """The last instruction of the entry block that stores to a part of the frame; None where none does."""
         last = None
-        for each in self.entry_block:
-            at = self._written_slot(each)
-            if at is not None and slot <= at < slot + max(size, 1):
-                last = each.address
+        for instruction in self.entry_block:
+            written_slot = self._written_slot(instruction)
+            if written_slot is not None and slot <= written_slot < slot + max(size, 1):
+                last = instruction.address
         return last
 
-    def _written_slot(self, each: Instruction) -> int | None:
-        target, _, _ = each.operands.partition(", ")
-        if each.mnemonic in ("str", "stur", "stp"):
-            target = each.operands
-        elif each.mnemonic not in _MOVES or "[" not in target:
+    def _written_slot(self, instruction: Instruction) -> int | None:
+        target, _, _ = instruction.operands.partition(", ")
+        if instruction.mnemonic in ("str", "stur", "stp"):
+            target = instruction.operands
+        elif instruction.mnemonic not in _MOVES or "[" not in target:
             return None
-        found = _STORED.search(target)
-        rule = self.rule(each.address)
-        if found is None or rule is None or rule.expression is not None:
+        stored = _STORED.search(target)
+        rule = self.rule(instruction.address)
+        if stored is None or rule is None or rule.expression is not None:
             return None
-        register = {"rbp": "bp", "rsp": "sp", "ebp": "bp", "esp": "sp"}.get(found[1], found[1])
+        register = {"rbp": "bp", "rsp": "sp", "ebp": "bp", "esp": "sp"}.get(stored[1], stored[1])
         if not 0 <= rule.register < len(REGISTERS[self.machine]) or self._name(rule.register) != register:
             return None
-        number = int(found[3] or found[5] or "0", 0)
-        return (-number if "-" in (found[2], found[4]) else number) - rule.offset
+        number = int(stored[3] or stored[5] or "0", 0)
+        return (-number if "-" in (stored[2], stored[4]) else number) - rule.offset
 
     def keeps(self, register: str, address: int) -> bool:
         """Whether a register is at an address of the entry block as it was at the function's entry."""
-        spellings = {register, *(f"{each}{register}" for each in "re"), *(f"{register}{each}" for each in "dwbl")}
+        spellings = {register, *(f"{affix}{register}" for affix in "re"), *(f"{register}{affix}" for affix in "dwbl")}
         spellings |= {f"{register[:1]}l"} if self.machine in EM_X86 else {f"w{register[1:]}"}
-        for each in self.entry_block:
-            if each.address >= address:
+        for instruction in self.entry_block:
+            if instruction.address >= address:
                 return True
-            words = _WORDS.findall(each.operands)
-            if each.mnemonic in ("endbr64", "endbr32", "nop", "push", "paciasp", "bti", "cmp", "test"):
+            words = _WORDS.findall(instruction.operands)
+            if instruction.mnemonic in ("endbr64", "endbr32", "nop", "push", "paciasp", "bti", "cmp", "test"):
                 continue
-            if each.mnemonic not in (*_KEEPS, *_MOVES):
+            if instruction.mnemonic not in (*_KEEPS, *_MOVES):
                 return False
-            first = each.operands.partition(", ")[0]
-            if "[" not in first and words and words[0] in spellings and each.mnemonic not in ("str", "stp", "stur"):
+            first = instruction.operands.partition(", ")[0]
+            if "[" in first or instruction.mnemonic in ("str", "stp", "stur"):
+                continue
+            if words and words[0] in spellings:
                 return False
         return False
 

@@ -33,7 +33,6 @@ from tracer.resolve.variables.frames import FrameAt, frame_offset
 from tracer.resolve.variables.scopes import Found, scopes_at, scopes_to, variables_in
 from tracer.resolve.variables.text import Text, line_of
 
-NO_FUNCTION = "no debug information tells of the function"
 _ADDRESS = "debug information gives an address of the stack for its value"
 _OF_OTHER = "nothing is said about the variables of"
 _OF_BLOCK = "nothing is said about the variables of the line's block"
@@ -51,10 +50,10 @@ class Variables:
         self._tables = Tables(self._elf, find_debug_file)
         self._functions: dict[int, _Places] = {}
 
-    def at(self, site: FileSite) -> tuple[Local, ...] | None:
+    def locals_at(self, site: FileSite) -> tuple[Local, ...] | None:
         """The variables in scope at a site, the innermost first; None where no debug information tells of the place."""
         places = self._around(site)
-        return None if places is None else places.at(site)
+        return None if places is None else places.locals_at(site)
 
     def readable(self, site: FileSite, name: str) -> Lines | None:
         """The nearest lines of the function at which a variable can be read, at each place of the line."""
@@ -66,7 +65,7 @@ class Variables:
         self._elf.close()
 
     def _around(self, site: FileSite) -> _Places | None:
-        function = next((each.function for each in self._functions.values() if each.holds(site.address)), None)
+        function = next((places.function for places in self._functions.values() if places.holds(site.address)), None)
         function = function or function_at(self._entries, site.address)
         if function is None:
             return None
@@ -76,7 +75,7 @@ class Variables:
 
 
 class _Places:
-    """One function of a file."""
+    """The variables of one function of a file, and their places."""
 
     def __init__(self, code: Code, tables: Tables, entries: Entries, function: Entry, key: str) -> None:
         self.elf, self.entries, self.function, self.key = code.elf, entries, function, key
@@ -89,38 +88,39 @@ class _Places:
 
     # --- variables
 
-    def at(self, site: FileSite) -> tuple[Local, ...]:
+    def locals_at(self, site: FileSite) -> tuple[Local, ...]:
         scopes = scopes_to(self.function, site.copy) if site.copy else scopes_at(self.function, site.address)
         other = self.text.begin(scopes, site)
         every = list(variables_in(scopes))
         if site.line and other:
-            return tuple(replace(self._named(each), reason=f"{_OF_OTHER} {other}") for each in every)
+            return tuple(replace(self._named(variable), reason=f"{_OF_OTHER} {other}") for variable in every)
         # A name means the outer variable until the inner one is declared.
         means: dict[str, Found] = {}
-        for each in sorted(every, key=lambda found: self.text.behind(found) < 0):
-            means.setdefault(name_of(each.entry), each)
-        found = []
+        for variable in sorted(every, key=lambda variable: self.text.behind(variable) < 0):
+            means.setdefault(name_of(variable.entry), variable)
+        locals_ = []
         # LLVM moves static variables of all blocks to the function's own: of two nothing says which one is meant.
-        twice = Counter((each.scope.id, name_of(each.entry)) for each in every if self.text.behind(each) >= 0)
-        for each in every:
+        begun = (variable for variable in every if self.text.behind(variable) >= 0)
+        twice = Counter((variable.scope.id, name_of(variable.entry)) for variable in begun)
+        for variable in every:
             # No block hides a parameter where a copy begins.
-            passed = site.copy != 0 and each.level == 0 and each.entry.tag == dw.PARAMETER
-            several = twice[each.scope.id, name_of(each.entry)] > 1
-            another = not passed and (several or self.text.is_another(each))
-            local = replace(self._named(each), reason=_OF_BLOCK) if another else self._local(each, site)
-            found.append(replace(local, hidden=means[local.name] is not each))
-        return tuple(found)
+            passed = site.copy != 0 and variable.level == 0 and variable.entry.tag == dw.PARAMETER
+            several = twice[variable.scope.id, name_of(variable.entry)] > 1
+            another = not passed and (several or self.text.is_another(variable))
+            local = replace(self._named(variable), reason=_OF_BLOCK) if another else self._local(variable, site)
+            locals_.append(replace(local, hidden=means[local.name] is not variable))
+        return tuple(locals_)
 
-    def _named(self, found: Found) -> Local:
-        """All of a variable but its place."""
-        entry = found.entry
+    def _named(self, variable: Found) -> Local:
+        """Returns the variable without its place."""
+        entry = variable.entry
         return Local(
             name_of(entry), types.spelling(attribute(entry, dw.TYPE)), parameter=entry.tag == dw.PARAMETER,
-            function=found.function, level=found.level, line=line_of(entry),
+            function=variable.function, level=variable.level, line=line_of(entry),
         )  # fmt: skip
 
-    def _local(self, found: Found, site: FileSite) -> Local:
-        entry, local = found.entry, self._named(found)
+    def _local(self, variable: Found, site: FileSite) -> Local:
+        entry, local = variable.entry, self._named(variable)
         kind = attribute(entry, dw.TYPE)
         try:
             type = types.type_of(kind, self.key)
@@ -132,24 +132,24 @@ class _Places:
         target = type.target if isinstance(type, PointerType) and refers else None
         local = replace(local, type=target or type, reference=target is not None)
         try:
-            pieces = self._pieces(found, size, site)
+            pieces = self._pieces(variable, size, site)
             if isinstance(local.type, IntType) and not isinstance(type, PointerType):
                 self._check_no_address(pieces, site.address)
             return replace(local, pieces=pieces)
         except Refused as error:
-            return replace(local, reason=error.reason, pieces=error.known, early=error.reason == _NOT_YET)
+            return replace(local, reason=error.reason, pieces=error.pieces, early=error.reason == _NOT_YET)
 
-    def _pieces(self, found: Found, size: int, site: FileSite) -> tuple[Piece, ...]:
+    def _pieces(self, variable: Found, size: int, site: FileSite) -> tuple[Piece, ...]:
         """The pieces in which a variable is."""
-        entry, address = found.entry, site.address
-        own = found.scope is self.function and entry.tag == dw.PARAMETER
-        for each in origins(entry):
-            if dw.CONST_VALUE in each:
-                return _constant(each, size)
-        stated = next((each for each in origins(entry) if dw.LOCATION in each), None)
+        entry, address = variable.entry, site.address
+        is_parameter = variable.scope is self.function and entry.tag == dw.PARAMETER
+        for origin in origins(entry):
+            if dw.CONST_VALUE in origin:
+                return _constant(origin, size)
+        stated = next((origin for origin in origins(entry) if dw.LOCATION in origin), None)
         expression = b"" if stated is None else location_at(stated, address) or b""
         listed = stated is not None and stated.block(dw.LOCATION) is None
-        if own and address == self.frame.start:
+        if is_parameter and address == self.frame.start:
             try:
                 return self._as_passed(entry, site)
             except Refused:
@@ -161,8 +161,9 @@ class _Places:
             address, self.elf.machine, stated.unit, lambda: self.frame.base(address), lambda: self.frame.cfa(address)
         )
         if not listed:  # one place for all the function
-            self._check_there(found, expression, address)
-            if own and (offset := frame_offset(expression)) is not None and not self._is_moved(offset, size, address):
+            self._check_there(variable, expression, address)
+            offset = frame_offset(expression) if is_parameter else None
+            if offset is not None and not self._is_moved(offset, size, address):
                 return self._as_passed(entry, site)
         return pieces_of(expression, around, size)
 
@@ -177,7 +178,7 @@ class _Places:
                 return False
             if tree in stack or (tree[0] == "+" and tree[1] in stack):
                 return cut and tree[0] == "+"
-            return any(is_cut(each, tree[0] == "cast") for each in tree if isinstance(each, tuple))
+            return any(is_cut(operand, tree[0] == "cast") for operand in tree if isinstance(operand, tuple))
 
         if any(not piece.memory and is_cut(piece.tree, True) for piece in pieces):
             raise Refused(_ADDRESS)
@@ -197,7 +198,7 @@ class _Places:
                 return address > last
         return address >= self.frame.body > self.frame.start
 
-    def _check_there(self, found: Found, expression: bytes, address: int) -> None:
+    def _check_there(self, variable: Found, expression: bytes, address: int) -> None:
         """Refuses what its function has not come to, of what has one place in the frame."""
         offset = frame_offset(expression)
         if offset is None and expression[:1] != b"\x91":
@@ -205,14 +206,14 @@ class _Places:
         slot = None if offset is None else self.frame.slot(address, offset)
         if slot is not None and slot < 0 and self.frame.is_below_the_stack(slot, address):
             raise Refused(_NOT_YET)
-        if found.entry.tag == dw.PARAMETER:
+        if variable.entry.tag == dw.PARAMETER:
             return
         in_first = any(start <= address < end for start, end in self.frame.ranges if start == self.frame.start)
         if in_first and (address < self.frame.body or address == self.frame.start):
             raise Refused(_NOT_YET)
-        if (behind := self.text.behind(found)) < 0:
+        if (behind := self.text.behind(variable)) < 0:
             raise Refused(_NOT_YET)
-        if behind == 0 and address <= self.text.first_of_line.get(line_of(found.entry), 0):
+        if behind == 0 and address <= self.text.first_of_line.get(line_of(variable.entry), 0):
             raise Refused(_NOT_YET)
 
     # --- parameters as they were passed
@@ -220,8 +221,8 @@ class _Places:
     @cached_property
     def _passed(self) -> dict[str, Parameter] | str | None:
         site = self._entry_site
-        found = parameters_at(self.entries, site, self.key)
-        return {each.name: each for each in found} if isinstance(found, tuple) else found
+        parameters = parameters_at(self.entries, site, self.key)
+        return {parameter.name: parameter for parameter in parameters} if isinstance(parameters, tuple) else parameters
 
     _entry_site: FileSite
 
@@ -265,12 +266,12 @@ class _Places:
         here = row.line if row is not None else 0
         path = (row.path or "") if row is not None else ""
         good: dict[int, bool] = {}
-        own = next((each.level for each in self.at(site) if each.name == name), 0)
-        for each in self.text.rows:
-            if each.is_stmt and each.line and each.path == path and good.get(each.line, True):
-                found = self.at(replace(site, address=each.address, probe=f"uprobe::{path}:{each.line}", copy=0))
-                local = next((one for one in found if one.name == name and not one.hidden), None)
-                good[each.line] = local is not None and not local.reason and local.level == own
+        own_level = next((local.level for local in self.locals_at(site) if local.name == name), 0)
+        for row in self.text.rows:
+            if row.is_stmt and row.line and row.path == path and good.get(row.line, True):
+                locals_ = self.locals_at(replace(site, address=row.address, probe=f"uprobe::{path}:{row.line}", copy=0))
+                local = next((one for one in locals_ if one.name == name and not one.hidden), None)
+                good[row.line] = local is not None and not local.reason and local.level == own_level
         lines = [line for line, all_good in good.items() if all_good and line != here]
         before = max((line for line in lines if line < here), default=0)
         after = min((line for line in lines if line > here), default=0)
@@ -291,6 +292,6 @@ def _constant(entry: Entry, size: int) -> tuple[Piece, ...]:
         block = (value % (1 << 64)).to_bytes(8, "little")
     block = block[:size].ljust(size, b"\0")
     return tuple(
-        Piece(at, min(8, size - at), False, ("const", int.from_bytes(block[at : at + 8], "little")))
-        for at in range(0, size, 8)
+        Piece(start, min(8, size - start), False, ("const", int.from_bytes(block[start : start + 8], "little")))
+        for start in range(0, size, 8)
     )

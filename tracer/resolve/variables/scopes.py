@@ -31,27 +31,28 @@ class Found(NamedTuple):
 
 def scopes_at(function: Entry, address: int) -> list[Entry]:
     """The function, and the blocks and inlined functions in it that hold an address, from the outside to the inside."""
-    found = [function]
-    while len(found) < _DEEPEST:
-        inside = next((each for each in found[-1].children() if each.tag in _BLOCKS and covers(each, address)), None)
+    scopes = [function]
+    while len(scopes) < _DEEPEST:
+        blocks = (child for child in scopes[-1].children() if child.tag in _BLOCKS)
+        inside = next((block for block in blocks if covers(block, address)), None)
         if inside is None:
             break
-        found.append(inside)
-    return found
+        scopes.append(inside)
+    return scopes
 
 
 def scopes_to(function: Entry, copy: int) -> list[Entry]:
     """The function and the scopes in it down to the inlined copy of that number."""
-    found: list[tuple[int, Entry]] = []
-    for at, depth, abbreviation in function.unit.walk(start=function.at):
-        while found and found[-1][0] >= depth:
-            found.pop()
+    chain: list[tuple[int, Entry]] = []
+    for place, depth, abbreviation in function.unit.walk(start=function.offset):
+        while chain and chain[-1][0] >= depth:
+            chain.pop()
         if depth == 0 or abbreviation.tag in _BLOCKS:
-            entry = function.unit.entry(at)
-            found.append((depth, entry))
+            entry = function.unit.entry(place)
+            chain.append((depth, entry))
             if entry.id == copy:
                 break
-    return [entry for _, entry in found]
+    return [entry for _, entry in chain]
 
 
 def variables_in(scopes: list[Entry]) -> Iterator[Found]:
@@ -59,38 +60,39 @@ def variables_in(scopes: list[Entry]) -> Iterator[Found]:
     level = 0
     blocks: dict[int, list[Entry]] = {}
     for number in range(len(scopes) - 1, -1, -1):
-        own = next(each for each in scopes[number::-1] if each.tag != dw.LEXICAL_BLOCK)
+        function = next(scope for scope in scopes[number::-1] if scope.tag != dw.LEXICAL_BLOCK)
         if number == len(scopes) - 1 or scopes[number + 1].tag == dw.INLINED:
-            blocks = abstract_blocks(own)
+            blocks = abstract_blocks(function)
         for entry in _declared(scopes[number], blocks):
             if name_of(entry) and not _is_declaration(entry):
-                yield Found(entry, scopes[number], name_of(own), level)
+                yield Found(entry, scopes[number], name_of(function), level)
         level += scopes[number].tag == dw.INLINED
 
 
 def abstract_blocks(function: Entry) -> dict[int, list[Entry]]:
     """The variables of the blocks of what a function is a copy of, by each of these variables."""
     origin = function.follow(dw.ABSTRACT_ORIGIN)
-    found: dict[int, list[Entry]] = {}
-    left = [] if origin is None else [origin]
-    while left:
-        inside = list(left.pop().children())
-        left += [each for each in inside if each.tag == dw.LEXICAL_BLOCK]
-        variables = [each for each in inside if each.tag in _VARIABLES]
-        found.update((each.id, variables) for each in variables)
-    return found
+    variables_of: dict[int, list[Entry]] = {}
+    waiting = [] if origin is None else [origin]
+    while waiting:
+        inside = list(waiting.pop().children())
+        waiting += [entry for entry in inside if entry.tag == dw.LEXICAL_BLOCK]
+        variables = [entry for entry in inside if entry.tag in _VARIABLES]
+        variables_of.update((variable.id, variables) for variable in variables)
+    return variables_of
 
 
 def _declared(scope: Entry, blocks: dict[int, list[Entry]]) -> list[Entry]:
     """The variables right in a scope. A copy of a function need not say those again of which nothing is left."""
-    own = [each for each in scope.children() if each.tag in _VARIABLES]
-    said = {each.id for entry in own for each in origins(entry)}
+    declared = [child for child in scope.children() if child.tag in _VARIABLES]
+    said = {origin.id for entry in declared for origin in origins(entry)}
     origin = scope.follow(dw.ABSTRACT_ORIGIN)
-    every = [] if origin is None else [each for each in origin.children() if each.tag in _VARIABLES]
-    every += [each for id in said for each in blocks.get(id, ()) if each not in every]
-    return own + [each for each in {each.id: each for each in every}.values() if each.id not in said]
+    every = [] if origin is None else [child for child in origin.children() if child.tag in _VARIABLES]
+    every += [variable for id in said for variable in blocks.get(id, ()) if variable not in every]
+    once = {variable.id: variable for variable in every}
+    return declared + [variable for id, variable in once.items() if id not in said]
 
 
 def _is_declaration(entry: Entry) -> bool:
     """Whether it is `extern int n;` in a function."""
-    return dw.DECLARATION in entry and all(dw.LOCATION not in each for each in origins(entry))
+    return dw.DECLARATION in entry and all(dw.LOCATION not in origin for origin in origins(entry))

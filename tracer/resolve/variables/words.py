@@ -39,9 +39,9 @@ class VariableTexts:
             return
         if KINDS_OF_SITES[kind].enters and self._info.parameters(site) != INSIDE and not site.line:
             return
-        found = self._info.variables(site)
-        for each in found if isinstance(found, tuple) else ():
-            yield self._line(each, address)
+        variables = self._info.variables(site)
+        for local in variables if isinstance(variables, tuple) else ():
+            yield self._line(local, address)
 
     def _line(self, local: Local, address: int) -> str:
         name = local.name if not local.level else f"{local.name} (of {local.function})"
@@ -56,7 +56,7 @@ class VariableTexts:
             return self._piece(local.pieces[0], local, address)
         if not local.pieces:
             return "of no size"
-        parts = [self._piece(each, local, address).removeprefix("in ") for each in local.pieces]
+        parts = [self._piece(piece, local, address).removeprefix("in ") for piece in local.pieces]
         return f"in {len(parts)} pieces: {', '.join(parts)}"
 
     def _piece(self, piece: Piece, local: Local, address: int) -> str:
@@ -78,12 +78,12 @@ class VariableTexts:
                 return str(number)
             case ("here", distance):
                 return f"{address + distance:#x} of the file"
-            case ("read", size, at):
-                return f"({size} bytes at {self._address(at, address)})"
+            case ("read", size, pointer):
+                return f"({size} bytes at {self._address(pointer, address)})"
             case ("cast", bits, _, inner):
                 return f"{bits} bits of {self._address(inner, address)}"
-            case ("+", left, ("const", number)):
-                return f"{self._address(left, address)}{number:+d}"
+            case ("+", base, ("const", number)):
+                return f"{self._address(base, address)}{number:+d}"
         op, left, right = tree
         return f"({self._address(left, address)} {op.removesuffix('s')} {self._address(right, address)})"
 

@@ -53,24 +53,24 @@ def compile_clause(
     `variant` gives `probe` and its like, and says which arguments can always be read; None for BEGIN, END and interval.
     `printer` may know more than a hit does: tests read memory at computed addresses.
     """
-    made = _printer(program, clause, steps, variant, runtime, printer)
-    source = made.source(clause.kind.repeats)
+    printed = _printer(program, clause, steps, variant, runtime, printer)
+    source = printed.source(clause.kind.repeats)
     namespace: dict[str, object] = {}
     # The whole text is generated: digits and made-up names.
     exec(_code(source, f"<clause {clause.id}>"), {"__builtins__": _BUILTINS}, namespace)
     make = cast("Callable[..., Compiled]", namespace["make"])
-    return make(*made.writer.names.values())
+    return make(*printed.writer.names.values())
 
 
 def made_later(make: Callable[[], Compiled]) -> Compiled:
     """A function that is compiled at its first hit."""
-    made: Compiled | None = None
+    compiled: Compiled | None = None
 
     def first(hit: Hit) -> None:
-        nonlocal made
-        if made is None:
-            made = make()
-        made(hit)
+        nonlocal compiled
+        if compiled is None:
+            compiled = make()
+        compiled(hit)
 
     return first
 

@@ -105,7 +105,7 @@ class PythonMaps:
             self.writer.line(f"{self._dict(name)}.pop({key}, None)")
 
     def aggregate(self, name: str, key: str, sample: Value | None) -> None:
-        """One more value for an aggregation."""
+        """Writes the lines that add a value to an aggregation."""
         line, block, decl = self.writer.line, self.writer.block, self.decls[name]
         kept = kept_of(decl)
         if self._by_store(name) or not kept.first:
@@ -132,11 +132,11 @@ class PythonMaps:
             line(f"{insert}({key}, {kept.first.format(value=text)})")
         if held:
             with block("else:"):
-                for each in kept.more:
-                    line(each.format(table=table, key=key, held=held, value=text))
+                for statement in kept.more:
+                    line(statement.format(table=table, key=key, held=held, value=text))
 
     def sample(self, name: str, key: str, when: Value, value: Value) -> None:
-        """One more value for a series."""
+        """Writes the line that adds a value to a series."""
         bound = self._once("sample", name, lambda: _sampler(self.maps, self.decls[name]))
         self.writer.line(f"{bound}({key}, {self.values.text(value)}, {self.values.text(when)})")
 
@@ -155,9 +155,9 @@ class PythonMaps:
         buckets = buckets_of(decl)
         assert buckets is not None
         parameters = buckets.of(decl)
-        found = buckets.text(text, *parameters)
+        text_of_bucket = buckets.text(text, *parameters)
         arguments = ", ".join((text, *map(str, parameters)))
-        return found or f"{self.writer.bind(buckets.number, buckets.function)}({arguments})"
+        return text_of_bucket or f"{self.writer.bind(buckets.number, buckets.function)}({arguments})"
 
     def _empty(self, decl: MapDecl) -> str:
         empty = empty_value(decl.value) if decl.kind == "scalar" else 0

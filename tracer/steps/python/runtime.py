@@ -30,9 +30,9 @@ def measured(reach: Reach, length: int, size: int) -> bytes | NoRoom | None:
     """The string that `str(address, length)` gives where max_strlen is `size`; None or `NO_ROOM` where a byte of it is
     missing. Beyond `size` it is one byte more than can be shown, for a cut to be noticed.
     """
-    known, behind = reach
+    bytes_read, behind = reach
     wanted = max(length - 1, 0) if length <= size else size
-    return known[:wanted] if len(known) >= wanted or behind == b"" else behind
+    return bytes_read[:wanted] if len(bytes_read) >= wanted or behind == b"" else behind
 
 
 def _anywhen(pid: int, address: int, moment: int) -> Symbol:

@@ -187,7 +187,7 @@ class PythonSteps:
         with self.writer.block(f"for {self.values.text(step.name)} in range({start}, {stop}):"):
             self.block(step.body)
 
-    def each(self, step: model.Each) -> None:
+    def for_each(self, step: model.Each) -> None:
         """`for ($kv : @map)`."""
         with self.writer.block(f"for {self.values.text(step.name)} in {self.maps.entries(step.map)}:"):
             self.block(step.body)
@@ -286,7 +286,7 @@ _STEPS: dict[type[Step], Callable[[PythonSteps, Any], None]] = {
     model.If: PythonSteps.choice,
     model.While: PythonSteps.loop,
     model.Range: PythonSteps.range,
-    model.Each: PythonSteps.each,
+    model.Each: PythonSteps.for_each,
     model.Round: PythonSteps.round,
     model.Break: lambda p, step: p.writer.line("break"),
     model.Continue: lambda p, step: p.writer.line("continue"),

@@ -100,19 +100,19 @@ def _select(printer: PythonValues, op: Op) -> str:
 
 
 def _part(printer: PythonValues, op: Op) -> str:
-    whole, at = map(printer.text, op.args)
+    whole, start = map(printer.text, op.args)
     size = op.type.size - 1 if isinstance(op.type, StringType) else memory_size(op.type)
-    end = str(int(at) + size) if isinstance(op.args[1], Const) else f"{at} + {size}"
-    found = f"{whole}[{at} : {end}]"
+    end = str(int(start) + size) if isinstance(op.args[1], Const) else f"{start} + {size}"
+    part = f"{whole}[{start} : {end}]"
     match op.type:
         case StringType():
-            return f"{found}.partition({printer.writer.bind(bytes(1), 'nul')})[0]"
+            return f"{part}.partition({printer.writer.bind(bytes(1), 'nul')})[0]"
         case IntType(signed=signed):
-            return f"{printer.writer.bind(_SIGNED if signed else _UNSIGNED, 'integer')}({found})"
+            return f"{printer.writer.bind(_SIGNED if signed else _UNSIGNED, 'integer')}({part})"
         case BoolType():
-            return f"({printer.writer.bind(_UNSIGNED, 'integer')}({found}) != 0)"
+            return f"({printer.writer.bind(_UNSIGNED, 'integer')}({part}) != 0)"
         case _:
-            return f"{found}.ljust({size}, {printer.writer.bind(bytes(1), 'nul')})"
+            return f"{part}.ljust({size}, {printer.writer.bind(bytes(1), 'nul')})"
 
 
 def _pack(printer: PythonValues, op: Op) -> str:

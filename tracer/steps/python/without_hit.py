@@ -44,9 +44,9 @@ def _comm(pid: int | str = "self") -> bytes:
 
 
 def _cgroup() -> int | None:
-    from tracer.host.cgroups import own
+    from tracer.host.cgroups import own_group
 
-    return own()
+    return own_group()
 
 
 def _cpu() -> int:

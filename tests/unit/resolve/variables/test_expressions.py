@@ -64,4 +64,4 @@ def test_a_place_is_a_chain_of_reads(expression: str) -> None:
 def test_what_is_no_place_has_its_reason(expression: str) -> None:
     with pytest.raises(Refused) as raised:
         pieces_of(bytes.fromhex(expression), AROUND, 8)
-    assert (raised.value.reason, raised.value.known) == REFUSED[expression]
+    assert (raised.value.reason, raised.value.pieces) == REFUSED[expression]

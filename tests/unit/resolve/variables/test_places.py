@@ -43,7 +43,7 @@ def inside(path: Path, function: str, offset: int) -> FileSite:
 def known(path: Path, site: FileSite) -> tuple[Local, ...]:
     entries = entries_of(Elf(str(path)), keep=True)
     assert entries is not None
-    found = Variables(str(path), entries, "file").at(site)
+    found = Variables(str(path), entries, "file").locals_at(site)
     assert isinstance(found, tuple)
     return found
 
@@ -162,7 +162,7 @@ def test_a_large_function_is_looked_at_once_for_all_its_lines(tmp_path: Path) ->
         places += line_sites(point, binary, SiteLimit(99, 99), [])
     sys.setprofile(count)
     try:
-        found = [variables.at(site) for site in places]
+        found = [variables.locals_at(site) for site in places]
     finally:
         sys.setprofile(None)
     assert len(places) == len(numbers)

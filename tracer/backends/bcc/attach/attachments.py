@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import repeat
 
@@ -90,7 +90,7 @@ class Attachments:
                     self._works[_attacher(job)].attach(job)
                 except Refused as error:
                     raise error.under(job.probe, plan) from error
-                if job.probe.clause.ends is not None:
+                if job.probe.clause.is_end:
                     self._ends.update(held for held, *_ in self._descriptors[before:])
                 clause = job.probe.clause.id
                 attached[clause] = attached.get(clause, False) or before < len(self._descriptors)
@@ -187,7 +187,7 @@ class Attachments:
         return {point for _, point, _ in self._descriptors}
 
     def _close_in_order(self, held: list[Held]) -> None:
-        """Those at the ends of calls last: what was seen to begin before shall be seen to end."""
+        """Closes those at the ends of calls last: what was seen to begin before shall be seen to end."""
         last = [link for link in held if link[0] in self._ends]
         self._close([link for link in held if link[0] not in self._ends] if last else held)
         if last:
@@ -214,23 +214,25 @@ def _jobs(
 ) -> list[Job]:  # fmt: skip
     """The programs to attach, in that order."""
     numbers = first_numbers(plan)
+    # Both clauses of calls are of one attach point: the numbers of the second's sites follow those of the first.
+    marks = {point: iter(some) for point, some in noted.items()}
+    jobs_of = [_by_program(probe, numbers[probe.clause.id], programs, texts, marks) for probe in plan.probes]
     return [
         Job(probe, program, point, kept)
-        for probe in reversed(plan.probes)
-        for (program, point), sites in reversed(
-            _by_program(probe, numbers[probe.clause.id], programs, texts, noted).items()
-        )
+        for probe, by_program in zip(reversed(plan.probes), reversed(jobs_of), strict=True)
+        for (program, point), sites in reversed(by_program.items())
         if (kept := [marked for marked in sites if marked[0].spot not in left_out] if left_out else sites)
     ]
 
 
 def _by_program(
-    probe: ProbePlan, first: int, programs: dict[tuple[int, int], int], texts: SiteTexts, noted: dict[int, range]
-) -> dict[tuple[int, int], list[Marked]]:
+    probe: ProbePlan, first: int, programs: dict[tuple[int, int], int], texts: SiteTexts,
+    marks: dict[int, Iterator[int]],
+) -> dict[tuple[int, int], list[Marked]]:  # fmt: skip
     """The sites of each program of a clause, which may serve many variants; `first` numbers its first attach point."""
     texts_of = texts.cookies
     by_program: dict[tuple[int, int], list[Marked]] = {}
-    numbers = [iter(noted.get(first + point, repeat(0))) for point in range(len(probe.clause.names))]
+    numbers = [marks.get(first + point, repeat(0)) for point in range(len(probe.clause.names))]
     one_point = len(numbers) == 1
     for variant in probe.variants:
         text = texts_of.get(variant.id, 0)

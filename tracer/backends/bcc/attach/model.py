@@ -1,4 +1,4 @@
-"""What differs by the sort of sites, where BPF programs are attached: an attacher for each kind of probe says it."""
+"""The attachers of BPF programs: what differs by the sort of sites is asked of the attacher of the kind of probe."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Job(NamedTuple):
 
 @dataclass(slots=True)
 class Attaching:
-    """One session that attaches. `pids`: each has links or events of its own; () for one of each for all. `held` gets
+    """A session that attaches. `pids`: each has links or events of its own; () for one of each for all. `held` gets
     what is attached.
     """
 
@@ -62,7 +62,7 @@ class Work:
         raise NotImplementedError
 
     def attached(self) -> None:
-        """All jobs of all attachers are attached."""
+        """Takes note that all jobs of all attachers are attached."""
 
     def keep_up(self) -> None:
         """Called now and then."""
@@ -100,11 +100,13 @@ class Attacher(Protocol):
     def context(self) -> Context:
         """The context that its C functions are given."""
 
-    def load(self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int]) -> int:
+    def load(
+        self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int], explained: bool
+    ) -> int:
         """The descriptor of a program; see `bpf.program_load`."""
 
     def begin(self, attaching: Attaching) -> Work:
-        """Before the first job of a session. Raises as `Work.attach`."""
+        """Begins the work of a session, before its first job. Raises as `Work.attach`."""
 
     def cost(self, sites: Sequence[Site], costs: HitCosts) -> Cost | None:
         """The cost of a hit; None while that is being measured."""

@@ -1,4 +1,4 @@
-"""What the kernel says where it does not attach to a place, in words."""
+"""Words for the kernel's refusals to attach to a place."""
 
 from __future__ import annotations
 

@@ -39,8 +39,12 @@ class _InFiles:
     in_order = False
     context = REGISTERS
 
-    def load(self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int]) -> int:
-        return bpf.program_load(code, name, sleepable=sleepable, multi=multi, functions=functions)
+    def load(
+        self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int], explained: bool
+    ) -> int:
+        return bpf.program_load(
+            code, name, sleepable=sleepable, multi=multi, functions=functions, explained=explained
+        )
 
     def begin(self, attaching: Attaching) -> Places:
         return Places(attaching)
@@ -157,7 +161,7 @@ class Places(Work):
                     return
 
     def _note_gone(self, pid: int | None) -> None:
-        """One has ended. Raises `TracerError` where it was the last."""
+        """Takes note of a process that has ended. Raises `TracerError` where it was the last."""
         self._gone.add(pid or 0)
         if len(self._gone) >= len(self._pids):
             raise TracerError(f"process {pid} has gone")

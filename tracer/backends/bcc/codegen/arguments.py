@@ -1,4 +1,4 @@
-"""Where a site keeps an argument → the C that reads it."""
+"""The C that reads an argument from where a site keeps it."""
 
 from __future__ import annotations
 

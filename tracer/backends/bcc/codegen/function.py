@@ -55,7 +55,7 @@ class Buffer:
         return f"{self.base} + {self.first + word}" if self.first + word else self.base
 
     def word(self, index: int) -> str:
-        """One word: an lvalue."""
+        """The lvalue of a word."""
         return f"{self.base}[{self.first + index}]"
 
     def part(self, word: int, kind: Type) -> Buffer:
@@ -170,7 +170,9 @@ class Context(Protocol):
 
 
 class CFunction:
-    """One C function. `many`: it serves variants which differ in the texts of `probe` and `func` (`site_text`)."""
+    """A C function that is being written. `many`: it serves variants which differ in the texts of `probe` and `func`
+    (`site_text`).
+    """
 
     def __init__(self, shared: Shared, steps: Steps, variant: Variant, many: bool, context: Context) -> None:
         self.shared = shared

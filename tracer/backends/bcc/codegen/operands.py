@@ -36,7 +36,7 @@ def number(function: CFunction, value: Value) -> C:
 
 
 def _as_the_table_says(function: CFunction, value: Op) -> C:
-    """All of 64 bits: what leaves its type is wrapped before anybody looks at it."""
+    """Computes in 64 bits: what leaves its type is wrapped before anybody looks at it."""
     op, word = value.op, word_type(value.type)
     if op.c:
         given = [part for arg in value.args for part in _given(function, arg)]
@@ -108,7 +108,7 @@ def _item(function: CFunction, value: Op) -> C:
 
 
 def part(held: Buffer, offset: int, size: int) -> C:
-    """Up to eight bytes of a block, from a byte on."""
+    """The number in up to eight bytes of a block, from a byte on."""
     word, shift = divmod(offset, 8)
     bits = C(held.word(word))
     if shift:

@@ -1,4 +1,4 @@
-"""Where the wide values of a clause live: strings, tuples, stacks, symbols.
+"""Places for the wide values of a clause: strings, tuples, stacks, symbols.
 
 A value that becomes a part of a later step's key or value in the same block is made right in that step's buffer, and a
 string or a stack that nothing but one record needs is read right into the record; everything else has a buffer of its
@@ -73,7 +73,7 @@ def bare(value: Value) -> Value:
 
 
 def item(value: Value, index: int) -> Value:
-    """One of the values of a tuple."""
+    """The value of a tuple's item."""
     value, kind = bare(value), value.type
     assert isinstance(kind, TupleType)
     match value:

@@ -41,7 +41,9 @@ def count(code: bytes) -> int:
 
 
 def disassemble(code: bytes, constants: Mapping[int, str] | None = None) -> list[str]:
-    """One line for each instruction, behind its place. `constants` names 64-bit ones (`MAP(0)` in prelude.h)."""
+    """The text of a program, a line for each instruction, behind its place. `constants` names 64-bit ones (`MAP(0)` in
+    prelude.h).
+    """
     names = constants or {}
     return [f"{instruction[0]:3d}: {_spelled(*instruction, names)}" for instruction in _instructions(code)]
 

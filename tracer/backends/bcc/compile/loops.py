@@ -18,7 +18,7 @@ _Edge = tuple[int, bool]
 
 
 def closed_by_jumps(code: bytes) -> bytes:
-    """The same program with a jump at the end of each loop. Every path through it must end in an exit."""
+    """The program with a jump at the end of each loop. Every path through it must end in an exit."""
     while (heads := _fallen_into(code)) != ():
         for head in sorted(heads, reverse=True):
             code = _with_jump_before(code, head)
@@ -66,7 +66,7 @@ def _edges(code: bytes) -> list[list[_Edge]]:
 
 
 def _with_jump_before(code: bytes, head: int) -> bytes:
-    """One more instruction before `head`, which only what falls through meets: jumps to `head` still go there."""
+    """Puts an instruction before `head`, which only what falls through meets: jumps to `head` still go there."""
     moved = bytearray(code)
     for slot in range(len(code) // 8):
         opcode, registers, offset, constant = struct.unpack_from("=BBhi", code, 8 * slot)

@@ -65,7 +65,7 @@ class Ring:
         self._producer = self._data[:8].cast("Q")
 
     def take(self) -> Iterator[Batch]:
-        """All complete records that are there now. Each batch's room is free again before it is handed out."""
+        """Yields all complete records that are there now. Each batch's room is free again before it is handed out."""
         chunk = _CHUNK
         end = self._producer[0]
         while (start := self._consumer[0]) < end:

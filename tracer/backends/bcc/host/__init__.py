@@ -1,1 +1,1 @@
-"""What this host's BPF can do, and what it cannot."""
+"""The abilities of this host's BPF."""

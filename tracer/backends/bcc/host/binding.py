@@ -1,4 +1,4 @@
-"""Where the distribution's BCC binding is.
+"""Finds the distribution's BCC binding.
 
 It is a pure Python package over libbcc, installed for the system's interpreter; any other interpreter and a virtual
 environment can load it from there by its path. `bcc` on PyPI is something else (a crystal lattice): it has no `libbcc`

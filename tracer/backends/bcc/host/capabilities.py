@@ -1,4 +1,6 @@
-"""What BPF allows on this host, for `check` and `tracer info`: by trying, in milliseconds, without loading libbcc."""
+"""Finds what BPF allows on this host, for `check` and `tracer info`, by trying: in milliseconds, without loading
+libbcc.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
             unusable = NO_RING
     facts["uprobe pmu"] = _yes(uprobe_type() is not None, "needs Linux 4.17")
     facts["ref_ctr"] = _yes(trials.counts_semaphores(), "needs Linux 4.20")
-    result = settled(states, _found(failed))
+    result = settled(states, _facts(failed))
     if not failed and (unable := follow.missing()) is not None:
         result[features.FOLLOW] = unable
     if not failed and (unable := pid_namespace.untold()) is not None:
@@ -94,7 +96,7 @@ def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
     return result
 
 
-def _found(failed: int) -> dict[str, bool | None]:
+def _facts(failed: int) -> dict[str, bool | None]:
     """The kernel's abilities by name; None where only root can try one."""
     from tracer.backends.bcc.host import follow
 

@@ -1,4 +1,4 @@
-"""Which processes descend from the traced one: kept in the kernel by a BPF program, for the probes' programs to test.
+"""The descendants of the traced process, kept in the kernel by a BPF program for the probes' programs to test.
 
 The tracepoint task:task_newtask runs in the task that forks, before the new one runs, so that a child is known at its
 first instruction. The probes are machine-wide then: other processes that run the same code stop at them too, for the

@@ -120,6 +120,6 @@ def _read(base: int, offset: int, to: int) -> bytes:
 
 
 def _follow(offset: int, word: int) -> bytes:
-    """The same from where the word at r6 + `at` points, to there."""
+    """The instructions that read so from where the word at r6 + `word` points, and put the result there."""
     load = struct.pack("=BBhi", 0x79, 6 << 4 | 7, word, 0)  # r7 = *(u64 *)(r6 + at)
     return load + _read(7, offset, word)

@@ -1,4 +1,4 @@
-"""What this kernel's BPF can do, found by trying: each question is one small program or map, thrown away again."""
+"""Trials of what this kernel's BPF can do: each question is one small program or map, thrown away again."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Contents:
         self._value_size = table.value_size * self.slots
 
     def all(self) -> Iterator[tuple[Raw, bytes]]:
-        """All elements. Of those that come and go meanwhile any may be there."""
+        """Yields all elements. Of those that come and go meanwhile any may be there."""
         key = self.table.key
         for tier, size in enumerate((4,) if key is None else key.sizes):
             for raw, value in self._elements(self._fds[tier], size):
@@ -36,7 +36,7 @@ class Contents:
         return sum(sum(struct.unpack(f"={words}Q", value)[::width]) for _, value in self.all())
 
     def get(self, raw: Raw) -> bytes | None:
-        """One element; None where it is not there."""
+        """The bytes of an element; None where it is not there."""
         return bpf.map_lookup(self._fds[raw[0]], raw[1], self._value_size)
 
     def put(self, raw: Raw, value: bytes, flags: int = bpf.UPDATE_ANY) -> None:

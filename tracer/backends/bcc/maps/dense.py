@@ -65,7 +65,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """All keys that a map can have."""
+    """The keys that a map can have, all of them."""
 
     parts: tuple[Numbers | Texts, ...]
 
@@ -187,7 +187,7 @@ _UNKNOWN = Name(BOOL, -1)
 
 
 def _any_of(values: Sequence[Value]) -> Value:
-    """One of these, it is not known which: nested as little as can be, since there may be thousands."""
+    """A value that is one of these, it is not known which: nested as little as can be, since there may be thousands."""
     alternatives = list(dict.fromkeys(values))
     while len(alternatives) > 1:
         pairs = zip_longest(alternatives[::2], alternatives[1::2])

@@ -1,4 +1,4 @@
-"""How values lie in memory that the kernel's programs and we share: map keys, map values and tuples.
+"""The layout of values in memory that the kernel's programs and we share: map keys, map values and tuples.
 
 Everything is a multiple of eight bytes, so that no struct has holes (a hole is garbage in a hash key) and strings can
 be compared by words:

@@ -24,7 +24,7 @@ _MASK = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class Element(Protocol[E]):
-    """One element at one moment is an `E`."""
+    """The arithmetic of a map's elements, each of which at one moment is an `E`."""
 
     def read(self, data: bytes) -> E | None:
         """The parts of all CPUs combined; None for an empty place of an array."""

@@ -125,7 +125,7 @@ class _Memory:
         self._parts = parts
 
     def read(self, address: int, size: int) -> bytes | None:
-        """None if it cannot be read, or may belong to another code object."""
+        """Reads memory of the process; None if it cannot be read, or may belong to another code object."""
         layout = self._layout
         places = (layout.name, layout.file, layout.table)
         try:

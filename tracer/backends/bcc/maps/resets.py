@@ -182,7 +182,7 @@ class History(Generic[E]):
         self._late: dict[Raw, E] = {}
 
     def present(self) -> dict[Raw, E]:
-        """All elements now, with what came late to those that had been printed among the present ones."""
+        """The elements now, with what came late to those that had been printed among the present ones."""
         elements = self._read()
         self._join(elements, self._late)
         now = _mark.pack(in_order(self.marks.now()))

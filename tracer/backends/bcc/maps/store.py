@@ -175,7 +175,7 @@ class KernelMaps:
             self._local.add(name, key, delta)
 
     def aggregate(self, name: str, key: Key, function: str, value: int, when: int = 0) -> None:
-        """One more value for an aggregation: in user space's part, which reading merges."""
+        """Adds a value to an aggregation, in user space's part, which reading merges."""
         self._catch_up(name)
         self._local.aggregate(name, key, function, value, when)
 

@@ -1,4 +1,4 @@
-"""Which kernel map holds a map of the program: the one table of that decision.
+"""Decides which kernel maps hold a map of the program.
 
 | what probes do with the map | where it lives | a value is |
 |---|---|---|
@@ -78,7 +78,7 @@ class Table:
         return self.cell.size if self.grid is None else self.cell.array_size
 
     def describe(self) -> str:
-        """One line for the C program's comment."""
+        """The line about it in the C program's comment."""
         cpus = "per CPU" if self.per_cpu else "shared"
         kind = "array" if self.grid is not None else "hash"
         extra = ", generation in the key" if self.generation is not None else ""

@@ -1,1 +1,1 @@
-"""What differs by kind of probe where trace events are defined and read: an attacher for each kind."""
+"""The attachers of trace events: what differs by kind of probe where they are defined and read is asked of these."""

@@ -1,4 +1,4 @@
-"""What an attacher says: how the sites of some kinds of probes become trace events, and what such an event carries."""
+"""The attacher: it says how the sites of some kinds of probes become trace events, and what such an event carries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Attacher(Protocol):
     thread_name: Fetch | None
 
     def group(self, site: Site) -> Hashable:
-        """The same for sites that can be places of one trace event."""
+        """The group of a site: sites of one group can be places of one trace event."""
 
     def kernel_event(self, site: Site) -> tuple[str, str] | None:
         """The system and name of the event where the kernel has it; None where it is to be defined."""

@@ -1,1 +1,1 @@
-"""What the kernel counts for ftrace without a sample: counters of perf, and hist triggers."""
+"""Counting in the kernel without a sample, for ftrace: counters of perf, and hist triggers."""

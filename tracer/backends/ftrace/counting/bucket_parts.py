@@ -1,5 +1,5 @@
-"""How hist triggers find the buckets of a histogram: by parts, each a trigger with a condition, of which every value
-meets exactly one.
+"""Hist triggers for the buckets of a histogram: they find them by parts, each a trigger with a condition, of which
+every value meets exactly one.
 
 `.buckets=N` of a trigger counts by the multiples of N below a value, which is what lhist() does between its ends. Its
 `.log2` counts a value v under the least n with v <= 2^n, where hist() asks for the greatest with 2^n <= v. Both differ

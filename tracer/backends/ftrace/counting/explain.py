@@ -1,4 +1,4 @@
-"""Where each map is aggregated, and why not in the kernel: what `-v` says."""
+"""Says for `-v` where each map is aggregated, and why not in the kernel."""
 
 from __future__ import annotations
 

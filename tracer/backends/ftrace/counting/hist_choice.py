@@ -1,4 +1,4 @@
-"""Which clauses a hist trigger does exactly as its Python would, and for the others why not.
+"""Chooses the clauses that a hist trigger does exactly as its Python would, and says of the others why not.
 
 A clause becomes one trigger, so that each hit is in all of its maps or in none: its maps share one set of keys. A
 histogram takes up to three triggers, of which each hit meets one. Several clauses may feed one map, in the kernel or
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tracer.backends.ftrace.counting.bucket_parts import doubling, linear
-from tracer.backends.ftrace.counting.map_uses import Uses
+from tracer.backends.ftrace.counting.map_uses import Uses, adds
 from tracer.backends.ftrace.fetchargs import Constant as Known
 from tracer.backends.ftrace.fetchargs import FromSample, Number
 from tracer.backends.ftrace.filters import SourceOf, is_word, plain, push_down
@@ -51,7 +51,7 @@ class _No(Exception):
 
 
 class _Together(_No):
-    """The same, where its maps are so together."""
+    """Why a clause stays in user space, where several of its maps together are the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _reason(name: str, refusal: _No | None) -> str:
 
 @dataclass(slots=True)
 class _Clause:
-    """One clause at places that fetch the same."""
+    """A clause at places that fetch the same."""
 
     plan: Plan
     uses: Uses
@@ -112,7 +112,7 @@ class _Clause:
         statements = []
         needed = {part for step in self.run.steps.body for value in used(step) for part in parts(value)}
         for step in self.run.steps.body:
-            if isinstance(step, Update) or (isinstance(step, MapAdd) and step.before is None):
+            if adds(step):
                 statements.append(step)
             elif not isinstance(step, (Require, Let)) and not (isinstance(step, steps.Fetch) and step.name in needed):
                 raise _No("its clause does more than aggregate")

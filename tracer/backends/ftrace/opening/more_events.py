@@ -92,5 +92,5 @@ class MoreEvents:
             raise TracerError(_OTHER_SAMPLES) from None
 
     def _openings(self, copied: int) -> list[Opening]:
-        """How each is opened, with so many bytes of a stack."""
+        """The openings of the events, with so many bytes of a stack."""
         return [opening(event, self._definitions, copied) for event in self.events]

@@ -303,7 +303,7 @@ class Attachment:
         return self.reader.throttled if self.reader is not None else 0
 
     def settle(self) -> None:
-        """All samples have been read: the missing ones are lost."""
+        """Takes note that all samples have been read: the missing ones are lost."""
         if self.reader is not None and not self._tells_lost and not self.shape.told:
             # The rings tell of a loss only with the next sample that fits. Each hit was written or lost.
             sampled = [number for number in self._proper() if self.descriptors.sampled[number]]

@@ -1,4 +1,4 @@
-"""How much of the stack comes with a sample: more for the events whose stacks go on behind it.
+"""The size of the stack's copy in a sample: more for the events whose stacks go on behind it.
 
 perf fixes the size when a descriptor is opened. So new descriptors are opened and enabled beside those of an event, and
 then the old ones are disabled. A hit in between comes from both, and counts once: on each CPU perf puts an event before
@@ -77,7 +77,7 @@ class Copies:
         self._again = 0.0
 
     def add(self, event: int, copy: Copy) -> None:
-        """One more event has copies."""
+        """Adds an event that has copies."""
         self._copies[event] = copy
 
     def is_double(self, event: int, data: Bytes, offset: int) -> bool:

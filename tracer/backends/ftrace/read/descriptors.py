@@ -50,7 +50,7 @@ _ANCHOR = -2
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """One event to open: its number, its filter, and whether it is counted or sampled; with so many bytes of the
+    """An event to open: its number, its filter, and whether it is counted or sampled; with so many bytes of the
     `stack`, or 0. `marked`: its samples end with one more word (see `copies`). `early`: it is enabled
     before others and disabled after them, as it adds to their samples (see `long_strings`), or sees calls end.
     `sampled`: the site of one that is no trace event.
@@ -102,7 +102,7 @@ class Descriptors:
             self.counts = [self._read(number) for number in range(len(self.by_event))]
 
     def _in_turn(self, first: bool) -> list[int]:
-        """All, those first that are early or (False) those that are not."""
+        """All descriptors, those first that are early or (False) those that are not."""
         events = [*zip(self.by_event, self.early or [False] * len(self.by_event), strict=True)]
         return [fd for turn in (first, not first) for fds, is_early in events if is_early is turn for fd in fds]
 
@@ -220,7 +220,7 @@ class Opener:
     identities: dict[int, int] = field(default_factory=dict)
 
     def open(self, openings: Sequence[Opening], pids: Sequence[int], scoped: bool = True) -> Descriptors:
-        """All of them, disabled: of some processes, or (without any) of all. Not `scoped`, those of some are
+        """Opens all of them, disabled: of some processes, or (without any) of all. Not `scoped`, those of some are
         machine-wide nevertheless.
 
         Raises `TracerError`; `NeedsSamples` where a counter would count others too.

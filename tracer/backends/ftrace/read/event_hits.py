@@ -1,4 +1,4 @@
-"""What the overhead guard asks of a session: how often each attach point was hit, and which events end.
+"""Answers the overhead guard's questions to a session: how often each attach point was hit, and which events end.
 
 Hits are those of the event's descriptors, where each is one of all its attach points. But what a filter drops they do
 not count, though it traps all the same, and a hist trigger has none: there it is what the kernel counts for each place

@@ -43,7 +43,7 @@ def _unbroken(path: str, offset: int, wanted: int) -> tuple[int, int] | None:
 
 
 def unbroken(code: bytes, wanted: int) -> tuple[int, int] | None:
-    """The same in some bytes."""
+    """The place in some bytes at which such bytes begin, and their number."""
     shortest = min(_SHORTEST, wanted)
     while wanted >= shortest:
         start = 0

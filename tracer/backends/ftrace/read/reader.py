@@ -1,4 +1,4 @@
-"""From the rings of all CPUs to samples in the order of time.
+"""Reads the rings of all CPUs into samples in the order of time.
 
 The rings are emptied in rounds, more often than samples are worked through, so that a slow program does not make them
 overflow. Each CPU writes in the order of time, but a sample that is stamped may not be written yet while another CPU's
@@ -101,8 +101,8 @@ class Reader:
         return self._backlog > self._limit // 4 * 3
 
     def collect(self, held_up: bool = False) -> None:
-        """One round: takes what is in the rings now. A round that finds nothing releases what the ones before it found;
-        who is `held_up` and cannot handle that has no use for it, and may ask for long.
+        """Does one round: it takes what is in the rings now. A round that finds nothing releases what the ones before
+        it found; who is `held_up` and cannot handle that has no use for it, and may ask for long.
         """
         for taken in self._taken():
             if taken.blocks or (not held_up and (self._carry or self._rounds)):

@@ -54,7 +54,7 @@ class Waits:
         self._traps_others = True
 
     def refuse(self, source: Source) -> None:
-        """Before the trace: raises `ProgramError` under the attach points that read."""
+        """Raises `ProgramError`, before the trace, under the attach points that read."""
         what = self._look(_FIRST_S)
         if what is None:
             return
@@ -80,7 +80,7 @@ class Waits:
             self.begin(self._traps_others)
 
     def begin(self, traps_others: bool) -> None:
-        """All is attached; `traps_others`: what does not belong to the trace runs into the probes too."""
+        """Takes note that all is attached. `traps_others`: others than the traced run into the probes too."""
         self._traps_others = traps_others
         if self._events:
             self._patrol = Patrol(() if traps_others or self._follow else self._pids)

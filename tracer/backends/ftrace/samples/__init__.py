@@ -1,1 +1,1 @@
-"""From the records of perf's rings to the tuples that compiled clauses take."""
+"""Turns the records of perf's rings into the tuples that compiled clauses take."""

@@ -1,4 +1,4 @@
-"""From a record in a ring to the tuple that a compiled clause takes: one decoder for each event."""
+"""Turns a record in a ring into the tuple that a compiled clause takes, with one decoder for each event."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ def reach(arrays: bytes, address: int, behind: NoRoom | None) -> Reach:
 
 
 def cut(arrays: bytes, address: int, kept: bytes, room: int) -> Reach:
-    """The same where the kernel `kept` no more of it than the room of those behind it: it is so long that it was not
-    measured, or unreadable further on. The latter, where a string that ended there had found room.
+    """The bytes of such a string where the kernel `kept` no more of it than the room of those behind it: it is so long
+    that it was not measured, or unreadable further on. The latter, where a string that ended there had found room.
     """
     read, behind = reach(arrays, address, NO_ROOM)
     if len(read) == len(arrays):

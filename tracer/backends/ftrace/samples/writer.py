@@ -207,7 +207,7 @@ class Writer:
         raise AssertionError(source)
 
     def _held(self, held: Held) -> str:
-        """What a field holds, or what lies where it says; None where that is not all there."""
+        """The bytes that a field holds, or that lie where it says; None where that is not all there."""
         field = f"t[{self.first + held.fetch}]"
         offset, size = int(held.offset), int(held.size)
         if held.start is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from tracer.dataclass import replace
@@ -121,7 +122,8 @@ def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
         return None
     if not _here(ctx, node, function):
         return None
-    checked = arguments(ctx, node, function)
+    with ctx.at_end() if node.name == "after" else nullcontext():
+        checked = arguments(ctx, node, function)
     result = _result_of(function, checked)
     assert not isinstance(result, (typed.Stmt, tuple))
     if not isinstance(result, typed.Call) or function.fold is None:

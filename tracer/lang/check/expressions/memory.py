@@ -161,7 +161,7 @@ def _inside(ctx: Context, index: typed.Expr, count: int, what: str) -> typed.Exp
 
 
 def scaled(ctx: Context, count: typed.Expr, item: Type) -> typed.Expr:
-    """So many values of a type, in bytes: uint64."""
+    """Multiplies an index by the size of a type: bytes, as uint64."""
     size = step(ctx, PointerType(target=item))
     return fold(typed.Binary(UINT64, count.span, "*", convert(count, UINT64), _constant(size, count.span)))
 
@@ -288,7 +288,7 @@ def _in_one(
 def _in_variable(
     ctx: Context, type: Type, address: typed.Expr, pointer: VariablePointer, offset: typed.Expr | int, span: Span
 ) -> typed.Expr | None:
-    """The same in a variable: all of it, or a part of its bytes."""
+    """The value of a type in a variable: all of it, or a part of its bytes."""
     behind = offset if isinstance(offset, int) else constant(offset)
     if type == pointer.held and behind == 0 and not pointer.moved:
         return typed.Var(type, span, pointer.slot, pointer.name)
@@ -305,7 +305,7 @@ def _in_variable(
 
 
 def variable_bytes(ctx: Context, pointer: VariablePointer, span: Span) -> typed.Expr | None:
-    """All bytes of the variable that an address leads to."""
+    """The bytes of the variable that an address leads to, as one value."""
     held = pointer.held
     if held is None:
         what = "this can be the address of a map: nothing can be read there"

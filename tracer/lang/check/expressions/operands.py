@@ -1,4 +1,4 @@
-"""What an expression has to be where it stands.
+"""The checks that an expression is of the sort that its place takes.
 
 Everywhere in this package None stands for a value that has no type yet, or is wrong (which has been reported).
 """

@@ -51,7 +51,7 @@ class Declarations(Declarators):
         self._pack = [0]
 
     def declared(self) -> Declared:
-        """All of them, as the language takes them."""
+        """The declared types and constants, as the language takes them."""
         whole = {name: self.complete(of).type for name, of in self.types.items()}
         constants: dict[str, tuple[int, Type]] = {
             name: (self.enumerators[name].value, enum) for name, enum in self._owners.items()

@@ -116,7 +116,7 @@ class Declarators(Constants):
         return lambda result: Sized(None, 0)
 
     def attributes(self) -> Attributes:
-        """All that stand here, with the qualifiers between them."""
+        """Reads the attributes that stand here, with the qualifiers between them."""
         cursor, attributes = self.cursor, Attributes()
         while (token := cursor.peek()).kind == "name" and (token.text in QUALIFIERS or token.text in _ATTRIBUTES):
             cursor.take()

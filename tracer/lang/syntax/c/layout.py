@@ -1,4 +1,4 @@
-"""Where the members of structs and unions lie: the System V ABI of x86-64 and of aarch64, as gcc lays them out."""
+"""The layout of structs and unions: the System V ABI of x86-64 and of aarch64, as gcc follows it."""
 
 from __future__ import annotations
 

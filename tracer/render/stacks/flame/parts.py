@@ -1,4 +1,4 @@
-"""What goes into a page and a picture: the script, the style, and the graphs as data that is nothing but data."""
+"""The parts of a page and of a picture: the script, the style, and the graphs as data that is nothing but data."""
 
 from __future__ import annotations
 

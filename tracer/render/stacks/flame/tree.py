@@ -78,7 +78,7 @@ def _name(frame: Frame) -> Name:
 
 
 def _preorder(shown: Name, root: _Node) -> Iterator[tuple[int, Name, _Node]]:
-    """Without recursion: a file of folded stacks may be of any depth."""
+    """Walks the tree without recursion: a file of folded stacks may be of any depth."""
     pending = [(0, shown, root)]
     while pending:
         depth, name, node = pending.pop()

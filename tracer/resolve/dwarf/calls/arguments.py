@@ -1,4 +1,4 @@
-"""Where the values of a function's parameters are when it is entered, by the calling convention.
+"""Calling conventions give the values of a function's parameters their places at its entry.
 
 The convention is asked and not the location that debug information states, which begins to hold after the prologue has
 stored what it says. Only a compiler that changed how one of its own functions is called knows better, and says so by a
@@ -19,7 +19,9 @@ from tracer.resolve.dwarf.calls.rustc_layout import Form
 from tracer.resolve.dwarf.calls.shapes import Shape, shape_of_type
 
 Pieces = tuple[tuple[int, int, int, int], ...]
-"""For each part: offset in the value, size, number of the register among the arguments, lowest bit there."""
+"""The parts of a value in registers: offset in the value, size, number of the register among the arguments' registers,
+lowest bit there.
+"""
 
 IN_FLOATS = "it is passed in a floating-point register, which no probe can read"
 EMPTY = "it is empty"
@@ -66,14 +68,14 @@ def alignment(type: Type) -> int:
 
 def words(size: int, first: int, start: int = 0) -> Pieces:
     """A value in consecutive registers. The last is read in parts where its size is not that of an integer."""
-    found = []
-    for at in range(0, size, 8):
-        left, shift = min(8, size - at), 0
-        while left:
-            part = next(each for each in (8, 4, 2, 1) if each <= left)
-            found.append((start + at + shift // 8, part, first + at // 8, shift))
-            shift, left = shift + 8 * part, left - part
-    return tuple(found)
+    pieces = []
+    for offset in range(0, size, 8):
+        remaining, shift = min(8, size - offset), 0
+        while remaining:
+            part = next(width for width in (8, 4, 2, 1) if width <= remaining)
+            pieces.append((start + offset + shift // 8, part, first + offset // 8, shift))
+            shift, remaining = shift + 8 * part, remaining - part
+    return tuple(pieces)
 
 
 def _shape(type: Type) -> Shape:
@@ -146,9 +148,9 @@ class Convention:
         if self.integers + integers > len(self.arch.args) or self.reals + reals > 8:
             return self._on_stack(shape.size, shape.align)
         pieces: Pieces = ()
-        for at, kind in enumerate(classes):
+        for index, kind in enumerate(classes):
             if kind == "integer":
-                pieces += words(min(8, shape.size - 8 * at), self.integers, 8 * at)
+                pieces += words(min(8, shape.size - 8 * index), self.integers, 8 * index)
                 self.integers += 1
         self.reals += reals
         if reals:

@@ -1,4 +1,4 @@
-"""How C and C++ pass values on i386: all on the stack, a word or more each, but where the compiler changed it.
+"""C and C++ pass values on i386 on the stack, a word or more each, but where the compiler changed it.
 
 It changes it without a word: GCC hands up to three words in registers to a function that only its own file calls, and
 to one that the programmer has marked so (regparm, fastcall). No symbol tells; the place that debug information states
@@ -46,7 +46,7 @@ _SAVED = 2 * _WORD
 
 
 class I386Passing(Passing):
-    """C's and C++'s."""
+    """The convention of C and C++ on i386."""
 
     def returns(self, result: Entry) -> None:
         try:
@@ -55,10 +55,10 @@ class I386Passing(Passing):
             self.convention.lost = f"it depends on what is returned, and {error.message}"
             return
         double = len(shape.leaves) == 2 and all(leaf.kind == "real" for leaf in shape.leaves) and shape.size > 8
-        if shape.made or (result.tag == dw.BASE_TYPE and (double or shape.size > 12)):
+        if shape.aggregate or (result.tag == dw.BASE_TYPE and (double or shape.size > 12)):
             self.convention.stack += _WORD  # the address for the result
 
-    def place(self, kinds: Entry | None, own: Entry, type: Type, unknown: str) -> ParameterPlace:
+    def place(self, kinds: Entry | None, concrete: Entry, type: Type, unknown: str) -> ParameterPlace:
         convention = self.convention
         if convention.lost:
             return ParameterPlace(reason=convention.lost)
@@ -72,9 +72,9 @@ class I386Passing(Passing):
 
 
 class UnknownPassing(Passing):
-    """That of a language of which only C's and C++'s rules are known here."""
+    """The convention of another language on i386, whose rules are not known here."""
 
-    def place(self, kinds: Entry | None, own: Entry, type: Type, unknown: str) -> ParameterPlace:
+    def place(self, kinds: Entry | None, concrete: Entry, type: Type, unknown: str) -> ParameterPlace:
         return ParameterPlace(reason=_OTHERS)
 
 
@@ -87,28 +87,30 @@ def _next(convention: Convention, size: int) -> ParameterPlace:
 class Stated:
     """The places that debug information states for the parameters of one function at its first instruction."""
 
-    def __init__(self, function: Entry, start: int, own: Sequence[Entry], local: bool) -> None:
-        """`local`: only its own file calls it, or its name says that the compiler has changed it."""
-        self._start, self._function, self._own = start, function, own
-        self._changed = local and _is_optimised(function, own)
+    def __init__(self, function: Entry, start: int, parameters: Sequence[Entry], local: bool) -> None:
+        """`local`: only its own file calls the function, or its name says that the compiler has changed it."""
+        self._start, self._function, self._parameters = start, function, parameters
+        self._changed = local and _is_optimised(function, parameters)
 
     def placed(self, by_rule: Sequence[Parameter]) -> list[Parameter]:
         """The parameters that the convention gives places, where they are."""
-        pieces, stacks = [*map(self._pieces, self._own)], [*map(self._on_stack, self._own)]
-        sizes = [_size(each) for each in by_rule]
+        pieces, stacks = [*map(self._pieces, self._parameters)], [*map(self._on_stack, self._parameters)]
+        sizes = [_size(parameter) for parameter in by_rule]
         plain, words = False, 0
         in_frame = "-mregparm" in self._function.unit.top.text(dw.PRODUCER)
-        for each, stack, size in zip(by_rule, stacks, sizes, strict=True):
+        for parameter, stack, size in zip(by_rule, stacks, sizes, strict=True):
             if stack is not None and size == _WORD:
                 # Any way of passing in registers would have taken this one.
-                near = each.stack is not None and each.stack + size <= I386.stack_arg + 3 * _WORD
-                plain = plain or (stack == each.stack and words < 2 and near)
+                near = parameter.stack is not None and parameter.stack + size <= I386.stack_arg + 3 * _WORD
+                plain = plain or (stack == parameter.stack and words < 2 and near)
                 in_frame = in_frame or stack < I386.stack_arg
             words += size == _WORD
         ruled = not self._changed and not any(pieces) and (plain or not in_frame)
-        return [self._at(*each, ruled) for each in zip(by_rule, self._own, pieces, stacks, strict=True)]
+        return [self._placed(*row, ruled) for row in zip(by_rule, self._parameters, pieces, stacks, strict=True)]
 
-    def _at(self, by_rule: Parameter, own: Entry, pieces: Pieces, stack: int | None, ruled: bool) -> Parameter:
+    def _placed(
+        self, by_rule: Parameter, parameter: Entry, pieces: Pieces, stack: int | None, ruled: bool
+    ) -> Parameter:
         if by_rule.reason:
             return by_rule
         if pieces:
@@ -119,34 +121,34 @@ class Stated:
             return by_rule
         if stack is not None:
             return replace(by_rule, stack=None, reason=_IN_FRAME)
-        if not has(own, dw.CONST_VALUE) and dw.LOCATION in own:
+        if not has(parameter, dw.CONST_VALUE) and dw.LOCATION in parameter:
             return replace(by_rule, stack=None, reason=_ELSEWHERE)
-        value = own.signed(dw.CONST_VALUE)
+        value = parameter.signed(dw.CONST_VALUE)
         return replace(by_rule, stack=None, reason=_OPTIMISED + ("" if value is None else f": it is always {value}"))
 
-    def _pieces(self, own: Entry) -> Pieces:
+    def _pieces(self, parameter: Entry) -> Pieces:
         """The general registers that a parameter is in, as `ParameterPlace.pieces`; () where it is in none."""
-        expression = location_at(own, self._start) or b""
-        found: Pieces = ()
-        at = offset = 0
-        while at < len(expression):
-            number = expression[at] - _REG
+        expression = location_at(parameter, self._start) or b""
+        pieces: Pieces = ()
+        position = offset = 0
+        while position < len(expression):
+            number = expression[position] - _REG
             if not 0 <= number < _GENERAL:
                 return ()
-            size, at = _WORD, at + 1
-            if at < len(expression):
-                if expression[at] != _PIECE:
+            size, position = _WORD, position + 1
+            if position < len(expression):
+                if expression[position] != _PIECE:
                     return ()
-                size, at = leb(expression, at + 1)
+                size, position = leb(expression, position + 1)
             if size not in (1, 2, 4):
                 return ()
-            found += ((offset, size, REGISTER_ARGUMENT + number, 0),)
+            pieces += ((offset, size, REGISTER_ARGUMENT + number, 0),)
             offset += size
-        return found
+        return pieces
 
-    def _on_stack(self, own: Entry) -> int | None:
+    def _on_stack(self, parameter: Entry) -> int | None:
         """The bytes above the stack pointer at which the function has a parameter; None where that is not stated."""
-        expression = location_at(own, self._start) or b""
+        expression = location_at(parameter, self._start) or b""
         if expression[:1] not in (bytes((_FBREG,)), bytes((_BREG + _SP,))):
             return None
         offset, end = leb(expression, 1, signed=True)
@@ -166,11 +168,11 @@ def _size(parameter: Parameter) -> int:
     return 0 if parameter.type is None else memory_size(parameter.type)
 
 
-def _is_optimised(function: Entry, own: Sequence[Entry]) -> bool:
+def _is_optimised(function: Entry, parameters: Sequence[Entry]) -> bool:
     """Whether the compiler may have changed how its own functions are called. Of what it has optimised GCC states the
     options, and LLVM describes the calls or has parameters without one place for all the time.
     """
     if not is_llvms(function):
         return _GCC_OPTIMISES.search(function.unit.top.text(dw.PRODUCER)) is not None
     described = dw.ALL_CALLS in function or dw.GNU_ALL_CALLS in function
-    return described or any(each.block(dw.LOCATION) is None for each in own)
+    return described or any(parameter.block(dw.LOCATION) is None for parameter in parameters)

@@ -60,15 +60,15 @@ def _parameters(
         passing.returns(result)
     if convention_number(function) not in _OF_THE_ABI:
         passing.convention.lost = _OTHERWISE
-    pairs = [each for each in parameters_of(function) if passing.takes(each[1])]
-    direct = [own for declared, own in pairs if passing.is_direct(declared)]
+    pairs = [pair for pair in parameters_of(function) if passing.takes(pair[1])]
+    direct = [concrete for declared, concrete in pairs if passing.is_direct(declared)]
     changes = _Changes(entries, function, start, probe, language != dw.GO, direct)
-    found: list[Parameter] = []
+    parameters: list[Parameter] = []
     lost = ""
     by_statement = entries.elf.machine == EM_386 and language != dw.GO
-    for declared, own in pairs:
+    for declared, concrete in pairs:
         kinds = attribute(declared, dw.TYPE)
-        name, text = name_of(declared) or f"arg{len(found)}", types.spelling(kinds)
+        name, text = name_of(declared) or f"arg{len(parameters)}", types.spelling(kinds)
         type: Type = IntType(64, False)
         unknown = ""
         try:
@@ -76,20 +76,20 @@ def _parameters(
         except types.UnknownType as error:
             unknown = error.message
         try:
-            place = passing.place(kinds, own, type, unknown)
+            place = passing.place(kinds, concrete, type, unknown)
         except types.UnknownType as error:
             lost = lost or f"{error.message}, and so has no known place"
-            found.append(Parameter(name, text, reason=lost))
+            parameters.append(Parameter(name, text, reason=lost))
             continue
         if unknown:
-            found.append(Parameter(name, text, reason=lost or unknown))
+            parameters.append(Parameter(name, text, reason=lost or unknown))
             continue
         if not by_statement:
-            place = changes.place(own, place, type, lost)
+            place = changes.place(concrete, place, type, lost)
         target = _referred(kinds, type)
-        found.append(Parameter(name, text, target or type, place.pieces, place.stack, place.indirect,
+        parameters.append(Parameter(name, text, target or type, place.pieces, place.stack, place.indirect,
                                target is not None, place.reason))  # fmt: skip
-    return changes.placed(found, [own for _, own in pairs]) if by_statement else found
+    return changes.placed(parameters, [concrete for _, concrete in pairs]) if by_statement else parameters
 
 
 def _referred(kinds: Entry | None, type: Type) -> Type | None:
@@ -120,23 +120,23 @@ class _Changes:
         self._llvms = is_llvms(function) and function.unit.version > 3  # before, not all places can be said
         self._function = function
 
-    def placed(self, by_rule: Sequence[Parameter], own: Sequence[Entry]) -> list[Parameter]:
+    def placed(self, by_rule: Sequence[Parameter], concretes: Sequence[Entry]) -> list[Parameter]:
         """The parameters of an i386 function, that have their places by the convention."""
-        return Stated(self._function, self._start, own, self._changed or self._local).placed(by_rule)
+        return Stated(self._function, self._start, concretes, self._changed or self._local).placed(by_rule)
 
-    def place(self, own: Entry, place: ParameterPlace, type: Type, lost: str) -> ParameterPlace:
+    def place(self, concrete: Entry, place: ParameterPlace, type: Type, lost: str) -> ParameterPlace:
         """The place of a parameter that has one by the convention, unless that is `lost`."""
-        register = register_of(own, self._start, self._arch) if self._changed or self._local else None
+        register = register_of(concrete, self._start, self._arch) if self._changed or self._local else None
         reason, pieces = lost or place.reason, place.pieces
-        if self._moved and dw.LOCATION in own and reason != EMPTY and IN_FLOATS not in reason:
-            place = stated(own, self._start, self._arch, place, memory_size(type))
+        if self._moved and dw.LOCATION in concrete and reason != EMPTY and IN_FLOATS not in reason:
+            place = stated(concrete, self._start, self._arch, place, memory_size(type))
             reason, pieces = place.reason, place.pieces
         elif register is not None and len(pieces) <= 1 and not self._moved:
             if pieces or place.stack is not None:
                 size = pieces[0][1] if pieces else 8
                 place, pieces = place._replace(stack=None), ((0, size, register, 0),)
-        elif self._changed or ((self._local or (self._llvms and not reason)) and dw.LOCATION not in own):
-            value = own.signed(dw.CONST_VALUE)
+        elif self._changed or ((self._local or (self._llvms and not reason)) and dw.LOCATION not in concrete):
+            value = concrete.signed(dw.CONST_VALUE)
             reason = "the compiler has optimised it out" + ("" if value is None else f": it is always {value}")
         if reason and (reason != place.reason or register is not None or self._changed or self._moved):
             pieces = ()

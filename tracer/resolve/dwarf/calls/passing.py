@@ -1,5 +1,4 @@
-"""How the values of one function are passed: one object for each calling convention, which gives the parameters their
-places in order.
+"""Each calling convention is an object that gives the parameters of one function their places, in order.
 
 `arguments.py` and `rust.py` have the registers and the stack of each convention. Here is what debug information of a
 language has to be asked so that these can be given out: types, the shapes of C and C++ on x86-64, the forms of rustc.
@@ -32,7 +31,7 @@ _IN_CLASS = 1
 
 
 class Passing:
-    """The convention that asks for types alone: C's on aarch64. `file` is the name by which types remember where they
+    """The convention of C on aarch64, which asks for types alone. `file` is the name by which types remember where they
     stand.
     """
 
@@ -48,7 +47,7 @@ class Passing:
     def returns(self, result: Entry) -> None:
         """Takes the register in which the caller passes the address for a result, where it does."""
 
-    def takes(self, own: Entry) -> bool:
+    def takes(self, concrete: Entry) -> bool:
         """Whether a parameter in debug information is one that the caller passes."""
         return True
 
@@ -56,9 +55,10 @@ class Passing:
         """Whether a parameter is passed as it is."""
         return True
 
-    def place(self, kinds: Entry | None, own: Entry, type: Type, unknown: str) -> ParameterPlace:
-        """The place of the next parameter: of its type's entry, its own, its type in the language, and why that is not
-        known ("" where it is). Raises `UnknownType` where it depends on what is not known.
+    def place(self, kinds: Entry | None, concrete: Entry, type: Type, unknown: str) -> ParameterPlace:
+        """Gives the next parameter its place. `kinds` is the entry of its type, `concrete` its entry in the function as
+        it was compiled, `type` its type in the language, and `unknown` why that is not known ("" where it is). Raises
+        `UnknownType` where the place depends on what is not known.
         """
         if unknown:
             raise types.UnknownType(unknown)
@@ -66,17 +66,17 @@ class Passing:
 
 
 class GoPassing(Passing):
-    """Go's, whose results stand among the parameters."""
+    """The convention of Go, whose results stand among the parameters."""
 
     def _convention(self, producer: str) -> Convention:
         return GoConvention(self.arch)
 
-    def takes(self, own: Entry) -> bool:
-        return not own.number(dw.VARIABLE_PARAMETER)
+    def takes(self, concrete: Entry) -> bool:
+        return not concrete.number(dw.VARIABLE_PARAMETER)
 
 
 class SystemVPassing(Passing):
-    """That of C and C++ on x86-64, which asks for the shape of a value."""
+    """The convention of C and C++ on x86-64, which asks for the shape of a value."""
 
     def __init__(self, function: Entry, arch: Arch, file: str) -> None:
         super().__init__(function, arch, file)
@@ -89,7 +89,7 @@ class SystemVPassing(Passing):
         except types.UnknownType as error:
             self.convention.lost = _depends(error)
 
-    def place(self, kinds: Entry | None, own: Entry, type: Type, unknown: str) -> ParameterPlace:
+    def place(self, kinds: Entry | None, concrete: Entry, type: Type, unknown: str) -> ParameterPlace:
         convention = self.convention
         if passed_by_reference(kinds):
             return convention.place(_ADDRESS, True)
@@ -100,8 +100,8 @@ class SystemVPassing(Passing):
 
 
 class RustPassing(Passing):
-    """Rust's, which asks for the form that rustc gives a value. A function whose name other languages can use may be
-    one with their convention: `_foreign` gives the places by that.
+    """The convention of Rust, which asks for the form that rustc gives a value. A function whose name other languages
+    can use may have their convention: `_foreign` gives the places by that.
     """
 
     def __init__(self, function: Entry, arch: Arch, file: str) -> None:
@@ -123,9 +123,9 @@ class RustPassing(Passing):
     def is_direct(self, declared: Entry) -> bool:
         return is_direct(attribute(declared, dw.TYPE))
 
-    def place(self, kinds: Entry | None, own: Entry, type: Type, unknown: str) -> ParameterPlace:
+    def place(self, kinds: Entry | None, concrete: Entry, type: Type, unknown: str) -> ParameterPlace:
         place = self.convention.place(form_of(kinds))
-        if place.indirect and is_in_frame(own):
+        if place.indirect and is_in_frame(concrete):
             self.convention.lost, place = _EITHER, ParameterPlace(reason=_EITHER)
         foreign = self._foreign
         if foreign is None:
@@ -138,41 +138,42 @@ def _depends(error: types.UnknownType) -> str:
     return f"it depends on what is returned, and {error.message}"
 
 
-def _is_clangs_own(shape: Shape, kinds: Entry | None, left: int) -> bool:
-    """Whether clang passes a value in its own way while so many registers are left. Clang 14 aligns an __int128 on the
-    stack to eight bytes and leaves no register behind it. It puts a struct that holds a nullptr_t in memory.
+def _is_clangs_own(shape: Shape, kinds: Entry | None, free: int) -> bool:
+    """Whether clang passes a value in its own way while so many registers are `free`. Clang 14 aligns an __int128 on
+    the stack to eight bytes and leaves no register behind it. It puts a struct that holds a nullptr_t in memory.
     """
-    return (left < 2 and not shape.made and shape.size == 16 and "integer" in shape.classes) or holds_nullptr(kinds)
+    wide = not shape.aggregate and shape.size == 16 and "integer" in shape.classes
+    return (free < 2 and wide) or holds_nullptr(kinds)
 
 
 def passed_by_reference(entry: Entry | None, deep: int = 0) -> bool:
     """Whether a C++ class must not be copied as bytes, so that its address is passed. Some compilers say so. Else the
     class has virtual functions, a destructor or a copy constructor of its own, or holds such a class.
     """
-    found = types.plain(entry)
-    if found is None or found.tag not in dw.RECORDS or deep > _DEEPEST:
+    record = types.plain(entry)
+    if record is None or record.tag not in dw.RECORDS or deep > _DEEPEST:
         return False
-    found = types.defined(found) or found
-    stated = found.number(dw.CALLING_CONVENTION)
+    record = types.defined(record) or record
+    stated = record.number(dw.CALLING_CONVENTION)
     if stated is not None:
         return stated == dw.BY_REFERENCE
-    name = found.text().partition("<")[0]
+    name = record.text().partition("<")[0]
     copies: set[bool] = set()
     unsure = False
-    for each in found.children():
-        if each.tag in (dw.MEMBER, dw.INHERITANCE):
-            if each.text().startswith("_vptr") or dw.VIRTUALITY in each:
+    for child in record.children():
+        if child.tag in (dw.MEMBER, dw.INHERITANCE):
+            if child.text().startswith("_vptr") or dw.VIRTUALITY in child:
                 return True
-            if dw.EXTERNAL not in each and passed_by_reference(each.follow(dw.TYPE), deep + 1):
+            if dw.EXTERNAL not in child and passed_by_reference(child.follow(dw.TYPE), deep + 1):
                 return True
-        elif each.tag == dw.SUBPROGRAM and each.text() in (name, f"~{name}"):
-            is_copy, more = (False, False) if each.text() != name else _copies(each, found)
-            own = dw.DELETED not in each and each.number(dw.DEFAULTED) != _IN_CLASS
-            if own and ((is_copy and not more) or each.text() != name):
+        elif child.tag == dw.SUBPROGRAM and child.text() in (name, f"~{name}"):
+            is_copy, more = (False, False) if child.text() != name else _copies(child, record)
+            user_provided = dw.DELETED not in child and child.number(dw.DEFAULTED) != _IN_CLASS
+            if user_provided and ((is_copy and not more) or child.text() != name):
                 return True
             unsure = unsure or (is_copy and more)
             if is_copy and not more:
-                copies.add(dw.DELETED in each)
+                copies.add(dw.DELETED in child)
     if unsure:
         raise types.UnknownType(_COPIED)
     return copies == {True}  # nothing is left to copy it with
@@ -182,7 +183,7 @@ def _copies(constructor: Entry, record: Entry) -> tuple[bool, bool]:
     """Whether a constructor's first parameter is a reference to its own class, and whether it has more parameters.
     Those may have default values, which nothing tells.
     """
-    taken = [each for each in constructor.children() if each.tag == dw.PARAMETER and dw.ARTIFICIAL not in each]
+    taken = [child for child in constructor.children() if child.tag == dw.PARAMETER and dw.ARTIFICIAL not in child]
     kind = types.plain(taken[0].follow(dw.TYPE)) if taken else None
     if kind is None or kind.tag not in dw.REFERENCES:
         return False, False

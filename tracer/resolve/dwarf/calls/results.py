@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracer.kinds.arch import EM_386, EM_X86_64
+from tracer.lang.types import Type
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.passing import passed_by_reference
 from tracer.resolve.dwarf.calls.shapes import shape_of
@@ -23,6 +24,8 @@ _IN_REGISTER = frozenset((dw.BASE_TYPE, dw.POINTER, dw.ENUMERATION)) | dw.REFERE
 NO_VALUE = "it returns no value"
 ON_STACK = "it is on the stack, as all results of Go in 32-bit programs"
 IN_FLOATS = "it is in a floating-point register, which no probe can read"
+NO_NUMBER = "it is neither a number nor an address"
+NOT_SAID = "no debug information says what it is"
 UNUSED = "no caller uses its result, so the compiler has left it out"
 
 
@@ -40,6 +43,27 @@ def no_result(entries: Entries, address: int, unused: Unused) -> str:
         return IN_FLOATS
     start = start_of(function)
     return UNUSED if start is not None and _may_be_dropped(entries, function, start) and unused(start) else ""
+
+
+def result_type(entries: Entries, address: int, key: str) -> Type | str:
+    """The type of what the function whose code holds an address returns in the register of `retval`; else why nothing
+    is known to be there. `key`: see `types.type_of`.
+    """
+    function = function_at(entries, address)
+    if function is None or function.unit.top.number(dw.LANGUAGE, 0) not in dw.SAY_RESULTS:
+        return NOT_SAID
+    if _is_void(function):
+        return NO_VALUE
+    stated = attribute(function, dw.TYPE)
+    kind = types.plain(stated)
+    if kind is None or kind.tag not in _IN_REGISTER or kind.number(dw.ENCODING) == dw.COMPLEX_FLOAT:
+        return NO_NUMBER
+    if _is_float(kind):
+        return IN_FLOATS
+    try:
+        return types.type_of(stated, key)
+    except types.UnknownType:
+        return NO_NUMBER
 
 
 def is_in_two(entries: Entries, address: int) -> bool:
@@ -78,9 +102,9 @@ def _is_void(function: Entry) -> bool:
     if dw.ABSTRACT_ORIGIN in last or dw.SPECIFICATION in last:
         return False  # what it is a copy of is in a file that is not here
     if not has(function, dw.TYPE):
-        attributes = (each for _, _, kind in function.unit.walk() for each in kind.attributes)
+        attributes = (entry for _, _, kind in function.unit.walk() for entry in kind.attributes)
         return any(name == dw.TYPE for name, _, _ in attributes)
-    kind = next((found for each in (function, last) if (found := each.follow(dw.TYPE)) is not None), None)
+    kind = next((type_entry for entry in (function, last) if (type_entry := entry.follow(dw.TYPE)) is not None), None)
     while kind is not None and (kind.tag == dw.TYPEDEF or kind.tag in dw.QUALIFIERS):
         if dw.TYPE not in kind:
             return True

@@ -1,5 +1,5 @@
-"""Where Rust's own convention puts values: one or two scalars separately, other values that fit a word as an integer,
-and the rest by address.
+"""Rust's own convention passes one or two scalars separately, other values that fit a word as an integer, and the rest
+by address.
 
 The rules are those from rustc 1.62 on: before, up to two words that are no scalars were passed in registers. Source:
 rustc, adjust_for_rust_abi in compiler/rustc_target/src/callconv/mod.rs.
@@ -29,7 +29,7 @@ class RustConvention(Convention):
     def hidden(self, type: Type | Shape | Form, by_reference: bool = False) -> None:
         assert isinstance(type, Form)
         form = type
-        if (not form.known and form.size > _WORD) or self._has_older(form) or len(form.scalars) * form.size > 32:
+        if (not form.certain and form.size > _WORD) or self._has_older(form) or len(form.scalars) * form.size > 32:
             self.lost = _RESULT
         elif self.arch is X86_64 and form.size > _WORD and not form.scalars:
             self.integers += 1
@@ -39,7 +39,7 @@ class RustConvention(Convention):
         form = type
         if not form.size:
             return ParameterPlace(reason=EMPTY)
-        if not self.lost and (not form.known or self._has_older(form) or not self._holds_wide(form)):
+        if not self.lost and (not form.certain or self._has_older(form) or not self._holds_wide(form)):
             self.lost = _NO_RULE
         if self.lost:
             return ParameterPlace(reason=self.lost)
@@ -52,7 +52,7 @@ class RustConvention(Convention):
 
     def _holds_wide(self, form: Form) -> bool:
         """Whether 16 bytes find their registers where there are such. Without them versions differ."""
-        wide = sum(each.size > _WORD for each in form.scalars)
+        wide = sum(scalar.size > _WORD for scalar in form.scalars)
         return not wide or (self.arch is X86_64 and self.integers + 2 * wide <= len(self.arch.args))
 
     def _word(self, size: int) -> ParameterPlace:
@@ -63,20 +63,20 @@ class RustConvention(Convention):
         pieces: Pieces = ()
         stack: list[int] = []
         reals = False
-        for each in scalars:
-            if each.sort == "real":
+        for scalar in scalars:
+            if scalar.sort == "real":
                 self.reals += 1
                 reals = reals or self.reals <= 8
-                found = [ParameterPlace()] if self.reals <= 8 else [self._on_stack(_WORD, _WORD)]
+                places = [ParameterPlace()] if self.reals <= 8 else [self._on_stack(_WORD, _WORD)]
             else:
-                found = [self._word(min(each.size - at, _WORD)) for at in range(0, each.size, _WORD)]
-            for number, place in enumerate(found):
+                places = [self._word(min(scalar.size - offset, _WORD)) for offset in range(0, scalar.size, _WORD)]
+            for number, place in enumerate(places):
                 stack += [] if place.stack is None else [place.stack]
-                at = each.offset + _WORD * number
-                pieces += tuple((at + start, size, register, bit) for start, size, register, bit in place.pieces)
+                base = scalar.offset + _WORD * number
+                pieces += tuple((base + start, size, register, bit) for start, size, register, bit in place.pieces)
         if reals:
             return ParameterPlace(reason=IN_FLOATS if len(scalars) == 1 else f"a part of it: {IN_FLOATS}")
         if not stack:
             return ParameterPlace(pieces)
-        together = not pieces and all(each.offset % _WORD == 0 for each in scalars)
+        together = not pieces and all(scalar.offset % _WORD == 0 for scalar in scalars)
         return ParameterPlace(stack=stack[0]) if together else ParameterPlace(reason=_SPLIT)

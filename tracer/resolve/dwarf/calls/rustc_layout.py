@@ -1,4 +1,4 @@
-"""How rustc lays out a value, as far as its own calling convention asks: as one or two scalars, or as memory.
+"""rustc lays out a value, as far as its own calling convention asks, as one or two scalars or as memory.
 
 Debug information tells the members of a type, and so nearly always all of it. Source: rustc,
 compiler/rustc_abi/src/layout.rs.
@@ -29,14 +29,14 @@ class Scalar(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A value: one or two `scalars`; or none, and then it is in memory, or, without a size, nowhere. Where it is not
-    `known`, it may be either.
+    """A value: one or two `scalars`; or none, and then it is in memory, or, without a size, nowhere. Where that is not
+    `certain`, it may be either.
     """
 
     size: int
     align: int
     scalars: tuple[Scalar, ...] = ()
-    known: bool = True
+    certain: bool = True
 
 
 _Fields = Sequence[tuple[int, Form]]
@@ -62,8 +62,8 @@ def form_of(entry: Entry | None, deep: int = 0) -> Form:
             return Form(size, size, (Scalar(0, size, sort),))
         case dw.ARRAY:
             item = form_of(entry.follow(dw.TYPE), deep + 1)
-            for each in types.counts_of(entry):
-                size = (size or item.size) * each
+            for count in types.counts_of(entry):
+                size = (size or item.size) * count
             return Form(size, item.align)
         case dw.STRUCTURE:
             return _struct(entry, size, deep + 1)
@@ -82,15 +82,15 @@ def is_direct(entry: Entry | None) -> bool:
 
 
 def _struct(entry: Entry, size: int, deep: int) -> Form:
-    part = next((each for each in entry.children() if each.tag == dw.VARIANT_PART), None)
+    part = next((child for child in entry.children() if child.tag == dw.VARIANT_PART), None)
     if part is None:
         fields = list(_fields(entry, deep))
         return _of_fields(fields, size, _align(entry, fields))
     variants = [
         list(_fields(kind, deep))
         for variant in part.children() if variant.tag == dw.VARIANT
-        for each in variant.children()
-        if each.tag == dw.MEMBER and (kind := types.plain(each.follow(dw.TYPE))) is not None
+        for member in variant.children()
+        if member.tag == dw.MEMBER and (kind := types.plain(member.follow(dw.TYPE))) is not None
     ]  # fmt: skip
     filled = [fields for fields in variants if fields]
     align = _align(entry, [field for fields in filled for field in fields])
@@ -99,69 +99,72 @@ def _struct(entry: Entry, size: int, deep: int) -> Form:
         return Form(size, align)  # the state of a coroutine
     if tag is None:
         return _of_fields(filled[0] if len(filled) == 1 else [], size, align)
-    at = types.offset_of(tag) or 0
-    own = form_of(tag.follow(dw.TYPE), deep)
-    if any(start < at + own.size and at < start + form.size for fields in filled for start, form in fields):
+    offset = types.offset_of(tag) or 0
+    tag_form = form_of(tag.follow(dw.TYPE), deep)
+    end = offset + tag_form.size
+    if any(start < end and offset < start + form.size for fields in filled for start, form in fields):
         # What no value of the largest variant has tells the others.
         return _of_fields(filled[0], size, align) if len(filled) == 1 else Form(size, align)
-    if own.size == size:
-        return own
-    return _tagged(at, own, filled, size, align)
+    if tag_form.size == size:
+        return tag_form
+    return _tagged(offset, tag_form, filled, size, align)
 
 
-def _tagged(at: int, tag: Form, variants: Sequence[_Fields], size: int, align: int) -> Form:
+def _tagged(offset: int, tag: Form, variants: Sequence[_Fields], size: int, align: int) -> Form:
     """The form of an enum with a tag of its own: two scalars where each variant has only one, all in one place."""
     if any(len(fields) != 1 for fields in variants):
         return Form(size, align)
     scalars = {(start + form.scalars[0].offset, *form.scalars[0][1:]) for ((start, form),) in variants if form.scalars}
-    known = all(form.known for ((_, form),) in variants)
-    if known and (len({each[:2] for each in scalars}) != 1 or any(len(form.scalars) != 1 for ((_, form),) in variants)):
+    certain = all(form.certain for ((_, form),) in variants)
+    alone = all(len(form.scalars) == 1 for ((_, form),) in variants)
+    if certain and not (alone and len({scalar[:2] for scalar in scalars}) == 1):
         return Form(size, align)
-    if not known or len(scalars) > 1:  # of different signs: it depends on the compiler's version
-        return Form(size, align, known=False)
+    if not certain or len(scalars) > 1:  # of different signs: it depends on the compiler's version
+        return Form(size, align, certain=False)
     ((start, form),) = variants[0]
-    return _of_fields([(at, tag), (start, form)], size, align)
+    return _of_fields([(offset, tag), (start, form)], size, align)
 
 
 def _union(entry: Entry, size: int, deep: int) -> Form:
     fields = list(_fields(entry, deep))
     align = _align(entry, fields)
-    scalars = {each.scalars for _, each in fields}
-    whole = len(scalars) == 1 and all(each.size == size and each.sort != "real" for each in next(iter(scalars)))
-    if whole and size <= _WORD and all(len(each) == 1 for each in scalars):
+    scalars = {form.scalars for _, form in fields}
+    whole = len(scalars) == 1 and all(scalar.size == size and scalar.sort != "real" for scalar in next(iter(scalars)))
+    if whole and size <= _WORD and all(len(parts) == 1 for parts in scalars):
         return Form(size, align, next(iter(scalars)))
     # repr(C) puts into memory what is scalars elsewhere.
-    return Form(size, align, known=len(scalars) != 1 or (not any(scalars) and all(each.known for _, each in fields)))
+    certain = len(scalars) != 1 or (not any(scalars) and all(form.certain for _, form in fields))
+    return Form(size, align, certain=certain)
 
 
 def _fields(entry: Entry, deep: int) -> Iterator[tuple[int, Form]]:
     """The members that have a size, and where they begin."""
-    for each in entry.children():
-        if each.tag == dw.MEMBER:
-            form = form_of(each.follow(dw.TYPE), deep)
+    for member in entry.children():
+        if member.tag == dw.MEMBER:
+            form = form_of(member.follow(dw.TYPE), deep)
             if form.size:
-                yield types.offset_of(each) or 0, form
+                yield types.offset_of(member) or 0, form
 
 
 def _align(entry: Entry, fields: _Fields) -> int:
-    return entry.number(dw.ALIGNMENT) or max((each.align for _, each in fields), default=1)
+    return entry.number(dw.ALIGNMENT) or max((form.align for _, form in fields), default=1)
 
 
 def _of_fields(fields: _Fields, size: int, align: int) -> Form:
     """A struct is scalars where it has their size and alignment: it is one member, or two that are one scalar each."""
     memory = Form(size, align)
-    if len(fields) > 2 or not fields or any(form.known and not form.scalars for _, form in fields):
+    if len(fields) > 2 or not fields or any(form.certain and not form.scalars for _, form in fields):
         return memory
-    if not all(form.known for _, form in fields):
-        return memory._replace(known=False)
+    if not all(form.certain for _, form in fields):
+        return memory._replace(certain=False)
     if len(fields) == 1:
-        ((at, form),) = fields
-        if (at, size, align) != (0, form.size, form.align):
+        ((offset, form),) = fields
+        if (offset, size, align) != (0, form.size, form.align):
             return memory
         # With repr(C) a struct of one scalar is memory. Of an integer that fits a word nobody can tell.
         is_word = form.scalars[0].sort != "real" and form.size <= _WORD
-        return form if len(form.scalars) > 1 or is_word else memory._replace(known=False)
-    (_, one), (second, other) = sorted(fields, key=lambda each: each[0])
+        return form if len(form.scalars) > 1 or is_word else memory._replace(certain=False)
+    (_, one), (second, other) = sorted(fields, key=lambda field: field[0])
     if len(one.scalars) > 1 or len(other.scalars) > 1:
         return memory
     most = max(one.align, other.align)

@@ -26,10 +26,10 @@ _STRONGEST_FIRST: tuple[Class, ...] = ("integer", "x87", "real", "up")
 
 _DEEPEST = 24
 _REGISTERS_HOLD = 16
-"""Bytes that a struct in registers has at most; longer ones are in memory."""
+"""The most bytes of a struct in registers; longer ones are in memory."""
 
 _LONGEST = 64
-"""Bytes of a scalar or a vector at most."""
+"""The most bytes of a scalar or a vector."""
 
 
 class Leaf(NamedTuple):
@@ -42,12 +42,12 @@ class Leaf(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """A type. Arrays and structs are `made` of parts."""
+    """A type. Arrays and structs are aggregates of parts."""
 
     size: int
     align: int
     leaves: tuple[Leaf, ...]
-    made: bool = False
+    aggregate: bool = False
 
     @property
     def wide(self) -> bool:
@@ -57,7 +57,7 @@ class Shape(NamedTuple):
     @property
     def in_memory(self) -> bool:
         """Whether it goes to memory for its form, as an argument and as a result."""
-        if not self.made:
+        if not self.aggregate:
             return False
         if self.size > _REGISTERS_HOLD or any(leaf.offset % leaf.align for leaf in self.leaves):
             return not self.wide
@@ -66,25 +66,25 @@ class Shape(NamedTuple):
     @property
     def classes(self) -> list[Class]:
         """The class of each eight bytes."""
-        found: list[set[Class]] = [set() for _ in range(0, self.size, 8)]
+        eightbytes: list[set[Class]] = [set() for _ in range(0, self.size, 8)]
         for leaf in self.leaves:
             first, last = leaf.offset // 8, (leaf.offset + leaf.size - 1) // 8
             for number in range(first, last + 1):
-                found[number].add(_class(leaf.kind, number > first))
-        made: list[Class] = []
-        for each in found:
-            one: Class = next((name for name in _STRONGEST_FIRST if name in each), "")
-            made.append("real" if one == "up" and (not made or made[-1] not in ("real", "up")) else one)
-        return made
+                eightbytes[number].add(_class(leaf.kind, number > first))
+        merged: list[Class] = []
+        for eightbyte in eightbytes:
+            one: Class = next((name for name in _STRONGEST_FIRST if name in eightbyte), "")
+            merged.append("real" if one == "up" and (not merged or merged[-1] not in ("real", "up")) else one)
+        return merged
 
 
 def shape_of_type(type: Type, leaves: Iterator[tuple[int, int, bool]]) -> Shape:
     """The shape of a type of the language, from the offsets and sizes of its scalars, and whether they are
     floating-point numbers.
     """
-    found = tuple(Leaf(at, size, "real" if real else "integer", max(size, 1)) for at, size, real in leaves)
-    align = max((leaf.align for leaf in found), default=1)
-    return Shape(memory_size(type), align, found, len(found) != 1 or found[0].size != memory_size(type))
+    scalars = tuple(Leaf(offset, size, "real" if real else "integer", max(size, 1)) for offset, size, real in leaves)
+    align = max((leaf.align for leaf in scalars), default=1)
+    return Shape(memory_size(type), align, scalars, len(scalars) != 1 or scalars[0].size != memory_size(type))
 
 
 def shape_of(entry: Entry | None, deep: int = 0) -> Shape:
@@ -113,18 +113,18 @@ def shape_of(entry: Entry | None, deep: int = 0) -> Shape:
 
 def holds_nullptr(entry: Entry | None, deep: int = 0) -> bool:
     """Whether a record or an array has a member of nullptr's type."""
-    found = types.plain(entry)
-    if found is None or deep > _DEEPEST:
+    kind = types.plain(entry)
+    if kind is None or deep > _DEEPEST:
         return False
-    if found.tag == dw.ARRAY:
-        return holds_nullptr(found.follow(dw.TYPE), deep + 1)
-    if found.tag not in dw.RECORDS:
-        return deep > 0 and found.tag == dw.UNSPECIFIED
-    members = (types.defined(found) or found).children()
+    if kind.tag == dw.ARRAY:
+        return holds_nullptr(kind.follow(dw.TYPE), deep + 1)
+    if kind.tag not in dw.RECORDS:
+        return deep > 0 and kind.tag == dw.UNSPECIFIED
+    members = (types.defined(kind) or kind).children()
     return any(
-        holds_nullptr(each.follow(dw.TYPE), deep + 1)
-        for each in members
-        if each.tag in (dw.MEMBER, dw.INHERITANCE) and dw.EXTERNAL not in each
+        holds_nullptr(member.follow(dw.TYPE), deep + 1)
+        for member in members
+        if member.tag in (dw.MEMBER, dw.INHERITANCE) and dw.EXTERNAL not in member
     )
 
 
@@ -145,7 +145,7 @@ def _base(entry: Entry, size: int) -> Shape:
     if encoding == dw.COMPLEX_FLOAT:
         part = size // 2
         kind: Kind = "real" if part <= 8 else "x87"
-        return Shape(size, part, tuple(Leaf(at, part, kind, part) for at in (0, part)))
+        return Shape(size, part, tuple(Leaf(offset, part, kind, part) for offset in (0, part)))
     if encoding == dw.FLOAT and size > 8:
         return _scalar(size, "x87" if name == "long double" else "vector")
     return _scalar(size, "real" if encoding == dw.FLOAT else "integer")
@@ -153,49 +153,49 @@ def _base(entry: Entry, size: int) -> Shape:
 
 def _array(entry: Entry, deep: int) -> Shape:
     item, count = shape_of(entry.follow(dw.TYPE), deep), 1
-    for each in types.counts_of(entry):
-        count *= each
+    for dimension in types.counts_of(entry):
+        count *= dimension
     size = item.size * count
     if dw.GNU_VECTOR in entry:
         kind: Kind = "vector" if size > 8 else "real" if size > 4 else "integer"
         return Shape(size, size, (Leaf(0, size, kind, size),))
-    return _made(size, item.align, _moved(item, (at * item.size for at in range(min(count, 17)))))
+    return _aggregate(size, item.align, _moved(item, (index * item.size for index in range(min(count, 17)))))
 
 
 def _record(entry: Entry, deep: int) -> Shape:
-    found = types.defined(entry)
-    if found is None:
+    definition = types.defined(entry)
+    if definition is None:
         raise types.UnknownType(f"{types.spelling(entry)} is declared but never defined")
     leaves: list[Leaf] = []
-    size, stated = found.number(dw.BYTE_SIZE, 0) or 0, found.number(dw.ALIGNMENT) or 1
+    size, stated = definition.number(dw.BYTE_SIZE, 0) or 0, definition.number(dw.ALIGNMENT) or 1
     align, packed = stated, False
-    for each in found.children():
-        if each.tag not in (dw.MEMBER, dw.INHERITANCE) or dw.EXTERNAL in each or dw.DECLARATION in each:
+    for member in definition.children():
+        if member.tag not in (dw.MEMBER, dw.INHERITANCE) or dw.EXTERNAL in member or dw.DECLARATION in member:
             continue
-        inner, bits = shape_of(each.follow(dw.TYPE), deep), types.bits_of(each)
+        inner, bits = shape_of(member.follow(dw.TYPE), deep), types.bits_of(member)
         if bits is None:
-            at = types.offset_of(each)
-            if at is None:
+            offset = types.offset_of(member)
+            if offset is None:
                 continue  # a virtual base: the class is passed by its address
-            leaves += _moved(inner, (at,))
-            own = each.number(dw.ALIGNMENT) or 1
-            stated, align = max(stated, own), max(align, inner.align, own)
-            packed = packed or at % inner.align > 0
+            leaves += _moved(inner, (offset,))
+            member_align = member.number(dw.ALIGNMENT) or 1
+            stated, align = max(stated, member_align), max(align, inner.align, member_align)
+            packed = packed or offset % inner.align > 0
         else:
             first, width = bits
             start, end = first // 8, (first + width + 7) // 8
             leaves.append(Leaf(start, end - start, "integer", 1))
             align = max(align, inner.align)
     # Nobody says that a struct is packed, but it has what no other has.
-    return _made(size, stated if packed or size % align else align, leaves)
+    return _aggregate(size, stated if packed or size % align else align, leaves)
 
 
-def _made(size: int, align: int, leaves: Iterable[Leaf]) -> Shape:
+def _aggregate(size: int, align: int, leaves: Iterable[Leaf]) -> Shape:
     """The shape that the parts make. A value that is surely in memory needs none of them: there can be millions."""
     return Shape(size, align, tuple(leaves) if size <= _LONGEST else (), True)
 
 
-def _moved(shape: Shape, places: Iterable[int]) -> Iterator[Leaf]:
-    for at in places:
+def _moved(shape: Shape, offsets: Iterable[int]) -> Iterator[Leaf]:
+    for offset in offsets:
         for leaf in shape.leaves:
-            yield leaf._replace(offset=leaf.offset + at)
+            yield leaf._replace(offset=leaf.offset + offset)

@@ -1,4 +1,4 @@
-"""Where debug information itself says that a parameter is, at the first instruction of a function.
+"""Debug information itself states where a parameter is at the first instruction of a function.
 
 LLVM changes how a function is called that only its own file calls, or with -flto its own program: it leaves out what
 is unused or a constant, and all that follows moves up. No name tells that it did. So of such functions nothing else is
@@ -21,7 +21,7 @@ _REGISTERS = {
     62: ("ax", "dx", "cx", "bx", "si", "di", "bp", "sp", *(f"r{number}" for number in range(8, 16))),
     183: tuple(f"x{number}" for number in range(31)),
 }
-"""By the number of the ELF header's machine: the names of DWARF's registers from 0 on."""
+"""The names of DWARF's registers from 0 on, by the machine number of the ELF header."""
 
 _REG, _BREG, _PIECE = 0x50, 0x70, 0x93  # DW_OP_reg0, DW_OP_breg0, DW_OP_piece
 _FBREG = b"\x91"
@@ -38,8 +38,8 @@ def is_llvms(function: Entry) -> bool:
 
 def convention_number(function: Entry) -> int:
     """DW_AT_calling_convention: what the programmer wrote, but where LLVM has changed the function."""
-    found = (each.number(dw.CALLING_CONVENTION) for each in origins(function))
-    return next((each for each in found if each is not None), dw.NORMAL)
+    conventions = (entry.number(dw.CALLING_CONVENTION) for entry in origins(function))
+    return next((convention for convention in conventions if convention is not None), dw.NORMAL)
 
 
 def is_moved(function: Entry, local: bool, direct: Iterable[Entry]) -> bool:
@@ -53,9 +53,9 @@ def is_moved(function: Entry, local: bool, direct: Iterable[Entry]) -> bool:
         return True
     if not local:
         return False
-    found = [each.raw(dw.LOCATION) for each in direct]
+    locations = [parameter.raw(dw.LOCATION) for parameter in direct]
     described = dw.ALL_CALLS in function or dw.GNU_ALL_CALLS in function
-    return described or any(each is None or not isinstance(each[1], bytes) for each in found)
+    return described or any(location is None or not isinstance(location[1], bytes) for location in locations)
 
 
 def is_in_frame(entry: Entry) -> bool:
@@ -80,20 +80,20 @@ def stated(entry: Entry, start: int, arch: Arch, by_rule: ParameterPlace, size: 
         if number is None:
             return ParameterPlace(reason=_ELSEWHERE)
         return ParameterPlace(((0, 8, number, 0),), indirect=True)
-    found: Pieces = ()
-    at = offset = 0
-    while at < len(expression):
-        number = None if expression[at] == _PIECE else _number(expression[at], _REG, arch)
-        if expression[at] != _PIECE and number is None:
+    pieces: Pieces = ()
+    position = offset = 0
+    while position < len(expression):
+        number = None if expression[position] == _PIECE else _number(expression[position], _REG, arch)
+        if expression[position] != _PIECE and number is None:
             return ParameterPlace(reason=_ELSEWHERE)
-        at += number is not None
-        part, at = leb(expression, at + 1) if at < len(expression) else (size, at)
+        position += number is not None
+        part, position = leb(expression, position + 1) if position < len(expression) else (size, position)
         if number is not None:
-            found += tuple((offset + byte, width, one, bit) for byte, width, one, bit in words(min(part, 8), number))
+            pieces += tuple((offset + byte, width, one, bit) for byte, width, one, bit in words(min(part, 8), number))
         offset += part
-    covered = {byte for start, part, *_ in found for byte in range(start, start + part)}
+    covered = {byte for start, part, *_ in pieces for byte in range(start, start + part)}
     wanted = {byte for start, part, *_ in by_rule.pieces for byte in range(start, start + part)} or set(range(size))
-    return ParameterPlace(found) if wanted <= covered else ParameterPlace(reason=_ELSEWHERE)
+    return ParameterPlace(pieces) if wanted <= covered else ParameterPlace(reason=_ELSEWHERE)
 
 
 def _number(operation: int, first: int, arch: Arch) -> int | None:

@@ -13,7 +13,7 @@ from tracer.dataclass import dataclass
 from tracer.resolve.dwarf.leb import leb
 
 MAX_PATH = 4096
-"""Bytes of a source file's name: entries may all refer to one that does not end."""
+"""The most bytes of a source file's name: entries may all refer to one that does not end."""
 
 _PATH, _DIRECTORY = 1, 2  # DW_LNCT_path, DW_LNCT_directory_index
 _SIZES = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x1E: 16}  # DW_FORM_data1, …2, …4, …8, …16
@@ -22,8 +22,8 @@ _STRING, _STRP, _LINE_STRP, _UDATA, _BLOCK = 0x08, 0x0E, 0x1F, 0x0F, 0x09
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One line program: its place in `.debug_line`, its version, 4 or 8 bytes per offset, where its fields and its code
-    begin.
+    """One line program: it lies from `start` to `end` in `.debug_line`, its offsets have 4 or 8 bytes, and its header's
+    fields and its code begin at `fields` and `code`.
     """
 
     start: int
@@ -53,25 +53,25 @@ class Header:
     operands: bytes
 
 
-def units(data: bytes, at: int = 0) -> Iterator[Unit]:
+def units(data: bytes, offset: int = 0) -> Iterator[Unit]:
     """The line programs of a `.debug_line` section, from a place on. Raises `ValueError` where it is cut off."""
-    while at + 16 <= len(data):
-        start, size = at, 4
-        (length,) = struct.unpack_from("<I", data, at)
-        at += 4
+    while offset + 16 <= len(data):
+        start, size = offset, 4
+        (length,) = struct.unpack_from("<I", data, offset)
+        offset += 4
         if length == 0xFFFFFFFF:
             size = 8
-            (length,) = struct.unpack_from("<Q", data, at)
-            at += 8
-        place, at = at, at + length
-        if at > len(data):
+            (length,) = struct.unpack_from("<Q", data, offset)
+            offset += 8
+        place, offset = offset, offset + length
+        if offset > len(data):
             raise ValueError("it is cut off")
         version = int.from_bytes(data[place : place + 2], "little")
         place += 4 if version >= 5 else 2
         fields = place + size
         code = fields + int.from_bytes(data[place:fields], "little")
-        if 2 <= version <= 5 and fields < code <= at:
-            yield Unit(start, at, version, size, fields, code)
+        if 2 <= version <= 5 and fields < code <= offset:
+            yield Unit(start, offset, version, size, fields, code)
 
 
 def read_header(data: bytes, unit: Unit, names: bytes) -> Header:
@@ -103,26 +103,26 @@ class _Cursor:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.at = 0
+        self.offset = 0
 
     def take(self, size: int) -> bytes:
-        self.at += size
-        if self.at > len(self.data):
+        self.offset += size
+        if self.offset > len(self.data):
             raise ValueError("a header is cut off")
-        return self.data[self.at - size : self.at]
+        return self.data[self.offset - size : self.offset]
 
     def number(self, size: int) -> int:
         return int.from_bytes(self.take(size), "little")
 
     def uleb(self) -> int:
-        value, self.at = leb(self.data, self.at)
+        value, self.offset = leb(self.data, self.offset)
         return value
 
     def string(self) -> bytes:
-        end = self.data.index(b"\0", self.at)
-        found = self.data[self.at : end]
-        self.at = end + 1
-        return found
+        end = self.data.index(b"\0", self.offset)
+        text = self.data[self.offset : end]
+        self.offset = end + 1
+        return text
 
     def table(self, offset_size: int, names: bytes) -> Iterator[tuple[bytes, int]]:
         """A table of DWARF 5, whose entries have the fields that it says first."""
@@ -143,8 +143,8 @@ class _Cursor:
     def _value(self, form: int, offset_size: int, names: bytes) -> bytes | int:
         """A field, which always takes some bytes. Names in `.debug_str` are not looked up: compilers put none there."""
         if form == _LINE_STRP:
-            at = self.number(offset_size)
-            return names[at : names.index(b"\0", at, at + MAX_PATH)]
+            offset = self.number(offset_size)
+            return names[offset : names.index(b"\0", offset, offset + MAX_PATH)]
         if form == _STRING:
             return self.string()
         if form == _UDATA:

@@ -48,9 +48,9 @@ class LineTable:
     def __init__(self, lines: bytes, unit: Unit, names: bytes, home: bytes = b"") -> None:
         header = read_header(lines, unit, names)
         self.paths = dict(paths_of(header, home))
-        found = decode(lines[unit.code : unit.end], header, self.paths)
-        self._sequences = sorted((each for each in found if each[0].address), key=lambda each: each[0].address)
-        self._starts = [each[0].address for each in self._sequences]
+        sequences = [rows for rows in decode(lines[unit.code : unit.end], header, self.paths) if rows[0].address]
+        self._sequences = sorted(sequences, key=lambda rows: rows[0].address)
+        self._starts = [sequence[0].address for sequence in self._sequences]
 
     def rows(self, start: int, end: int) -> Iterator[Row]:
         """The rows of code from `start` to `end`, in order."""
@@ -58,20 +58,20 @@ class LineTable:
         for sequence in self._sequences[max(last - _TRIED, 0) : bisect_right(self._starts, end)]:
             yield from (row for row in sequence[:-1] if start <= row.address < end)
 
-    def at(self, address: int, line: int = 0) -> Row | None:
+    def row_at(self, address: int, line: int = 0) -> Row | None:
         """The row that an address belongs to, of several the last, or that of a line; None where the unit has no code
         there.
         """
         last = bisect_right(self._starts, address)
         for sequence in reversed(self._sequences[max(last - _TRIED, 0) : last]):
             if address < sequence[-1].address:
-                place = bisect_right(sequence, address, key=lambda each: each.address)
+                place = bisect_right(sequence, address, key=lambda row: row.address)
                 return _of_line(sequence, place - 1, line)
         return None
 
 
 def _of_line(sequence: Sequence, last: int, line: int) -> Row:
-    """Of the rows of one address, whose last is given, the last of a line; else the last."""
+    """The last row of a line among the rows of one address, of which the last is given; the last where none is."""
     begun = takewhile(lambda row: row.address == sequence[last].address, sequence[last::-1])
     return next((row for row in begun if row.line == line), sequence[last])
 
@@ -93,43 +93,44 @@ def decode(code: bytes, header: Header, wanted: dict[int, str]) -> Iterator[Sequ
     base, step = len(header.operands) + 1, header.step
     # What each special opcode adds to address and line.
     special = [
-        (step * (each // header.line_range), header.line_base + each % header.line_range) for each in range(256 - base)
+        (step * (adjusted // header.line_range), header.line_base + adjusted % header.line_range)
+        for adjusted in range(256 - base)
     ]
     file_of, new = wanted.get, tuple.__new__
-    at, end = 0, len(code)
-    while at < end:
+    offset, end = 0, len(code)
+    while offset < end:
         rows: list[Row] = []
         address, number, line, column, is_stmt = 0, 1, 1, 0, header.is_stmt
         path, any_wanted, other_line = file_of(number), False, -1
         ended = False
-        while at < end and not ended:
-            opcode = code[at]
-            at += 1
+        while offset < end and not ended:
+            opcode = code[offset]
+            offset += 1
             if opcode >= base:
                 more, lines = special[opcode - base]
                 address += more
                 line += lines
             elif opcode == _ADVANCE_LINE:
-                value, at = leb(code, at, signed=True)
+                value, offset = leb(code, offset, signed=True)
                 line += value
                 continue
             elif opcode == 0:
-                size, at = leb(code, at)
-                kind, operand = code[at], at + 1
-                at += size
+                size, offset = leb(code, offset)
+                kind, operand = code[offset], offset + 1
+                offset += size
                 if kind == _SET_ADDRESS:
                     (address,) = struct.unpack_from("<I" if size == 5 else "<Q", code, operand)
                 if kind != _END_SEQUENCE:
                     continue
                 ended = True
             elif opcode == _FIXED_ADVANCE:
-                address += int.from_bytes(code[at : at + 2], "little")
-                at += 2
+                address += int.from_bytes(code[offset : offset + 2], "little")
+                offset += 2
                 continue
             elif opcode != _COPY:
                 value = 0
                 for _ in range(header.operands[opcode - 1]):
-                    value, at = leb(code, at)
+                    value, offset = leb(code, offset)
                 if opcode == _ADVANCE_ADDRESS:
                     address += step * value
                 elif opcode == _SET_FILE:

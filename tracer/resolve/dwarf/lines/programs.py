@@ -46,7 +46,7 @@ class LinePrograms:
 
     def __init__(self, elf: Elf) -> None:
         self._elf = elf
-        self._known: dict[str, tuple[Sequence, ...]] = {}
+        self._by_pattern: dict[str, tuple[Sequence, ...]] = {}
         self._tables: dict[int, LineTable] = {}
 
     @property
@@ -61,33 +61,37 @@ class LinePrograms:
         Raises `TracerError` where the line table is damaged.
         """
         pattern = posixpath.normpath(pattern)
-        if pattern not in self._known:
+        if pattern not in self._by_pattern:
             try:
-                self._known[pattern] = tuple(self._sequences(pattern))
+                self._by_pattern[pattern] = tuple(self._sequences(pattern))
             except NONSENSE as error:
                 raise self._elf.error(f"its line table cannot be read: {error}") from None
-        return self._known[pattern]
+        return self._by_pattern[pattern]
 
     def source_names(self) -> set[str]:
-        """Names of source files without their directories, roughly: what to compare a misspelt one with."""
+        """The names of source files without their directories, roughly, to compare a misspelt one with."""
         named = rb"[\w.+\-]+\.(?:cc?|cpp|cxx|hh?|hpp|rs|go|S|s|zig|d|f90|pas|adb|swift)(?=\0)"
         try:
-            return {os.fsdecode(each) for text in (self._names, self._lines) for each in re.findall(named, text)}
+            return {os.fsdecode(name) for text in (self._names, self._lines) for name in re.findall(named, text)}
         except TracerError:
             return set()
 
     def line_at(self, address: int) -> str | None:
-        """`src/shop.c:36`; None where no line is known of it. Raises `TracerError` where the line table is damaged."""
-        found = self.place_at(address)
-        return None if found is None else f"{found[0]}:{found[1]}"
+        """The line of an address, as `src/shop.c:36`; None where none is known. Raises `TracerError` where the line
+        table is damaged.
+        """
+        place = self.place_at(address)
+        return None if place is None else f"{place[0]}:{place[1]}"
 
     def place_at(self, address: int, line: int = 0) -> tuple[str, int] | None:
-        """The source file and the line, likewise; of several that begin at the address, `line` if it is one."""
+        """The source file and the line of an address; of several that begin there, `line` if it is one. None where none
+        is known. Raises `TracerError` where the line table is damaged.
+        """
         try:
             for unit in self._units_before(address):
                 if unit.start not in self._tables:
                     self._tables[unit.start] = LineTable(self._lines, unit, self._names)
-                row = self._tables[unit.start].at(address, line)
+                row = self._tables[unit.start].row_at(address, line)
                 if row is not None:
                     return (row.path, row.line) if row.path is not None and row.line else None
         except NONSENSE as error:
@@ -104,29 +108,29 @@ class LinePrograms:
 
     @cached_property
     def _beginnings(self) -> tuple[list[int], list[Unit]]:
-        found = [
+        beginnings = [
             (int.from_bytes(mark[1], "little"), unit)
             for unit in units(self._lines)
             for mark in _BEGINNING[self._elf.word].finditer(self._lines, unit.code, unit.end)
         ]
-        found.sort(key=lambda each: each[0])
-        return [address for address, _ in found], [unit for _, unit in found]
+        beginnings.sort(key=lambda beginning: beginning[0])
+        return [address for address, _ in beginnings], [unit for _, unit in beginnings]
 
     def _units_before(self, address: int) -> Iterable[Unit]:
         """The units that may hold an address, the likeliest first."""
-        addresses, each = self._beginnings
+        addresses, holders = self._beginnings
         last = bisect_right(addresses, address)
-        return dict.fromkeys(each[max(last - _TRIED, 0) : last][::-1])
+        return dict.fromkeys(holders[max(last - _TRIED, 0) : last][::-1])
 
     def _candidates(self, name: bytes) -> list[Unit]:
         """The units whose header may name a file that ends in `name`."""
         inline = name + b"\0"
-        references = [struct.pack("<I", each) for each in _starts(self._names, inline)]
+        references = [struct.pack("<I", start) for start in _starts(self._names, inline)]
         many = len(references) > _MANY_REFERENCES  # then reading the units' tables takes less than searching for them
         result = []
         for unit in units(self._lines):
             header = self._lines[unit.start : unit.code]
-            if inline in header or (unit.version >= 5 and (many or any(each in header for each in references))):
+            if inline in header or (unit.version >= 5 and (many or any(offset in header for offset in references))):
                 result.append(unit)
         return result
 
@@ -141,31 +145,31 @@ class LinePrograms:
                 yield from decode(self._lines[unit.code : unit.end], header, wanted)
 
     def _directories_before_5(self, wanted: set[int]) -> dict[int, bytes]:
-        """DW_AT_comp_dir by the place of the unit's line program."""
+        """The directories in which the compiler ran (DW_AT_comp_dir), by the offset of the unit's line program."""
         if not wanted or (entries := entries_of(self._elf, keep=True)) is None:
             return {}
-        marks = [struct.pack("<I", each) for each in wanted]
-        found: dict[int, bytes] = {}
+        marks = [struct.pack("<I", offset) for offset in wanted]
+        directories: dict[int, bytes] = {}
         for unit in entries.units:
             # Reading a unit's abbreviations is what takes time: only where the offset can stand in its first entry.
             beginning = unit.data[unit.first : min(unit.end, unit.first + _TOP_DIE)]
             if any(mark in beginning for mark in marks):
                 program = unit.top.number(dw.STMT_LIST)
                 if program is not None:
-                    found[program] = os.fsencode(unit.top.text(dw.COMP_DIR))
-            if len(found) >= len(wanted):
+                    directories[program] = os.fsencode(unit.top.text(dw.COMP_DIR))
+            if len(directories) >= len(wanted):
                 break
-        return found
+        return directories
 
 
 def _starts(strings: bytes, inline: bytes) -> set[int]:
     """Every offset of a string table from which a string ends in `inline`: linkers let strings share their ends."""
     result: set[int] = set()
-    at = strings.find(inline)
-    while at >= 0:
-        first = max(at - MAX_PATH, 0)
-        result.update(range(max(strings.rfind(b"\0", first, at) + 1, first), at + 1))
-        at = strings.find(inline, at + 1)
+    offset = strings.find(inline)
+    while offset >= 0:
+        first = max(offset - MAX_PATH, 0)
+        result.update(range(max(strings.rfind(b"\0", first, offset) + 1, first), offset + 1))
+        offset = strings.find(inline, offset + 1)
     return result
 
 

@@ -19,18 +19,18 @@ def entries_of(elf: Elf, keep: bool = False) -> Entries | None:
     """The entries; None where there are none. Where they are the debug file's, the file itself is closed, unless it is
     to be kept.
     """
-    found: Elf | None = elf
+    file: Elf | None = elf
     if not _has_info(elf):
-        found = find_debug_file(elf)
+        file = find_debug_file(elf)
         if not keep:
             elf.close()
-        if found is not None and not _has_info(found):
-            found.close()
-            found = None
-    if found is None:
+        if file is not None and not _has_info(file):
+            file.close()
+            file = None
+    if file is None:
         return None
-    other = _alternate(found)
-    return Entries(found, None if other is None else Entries(other, base=OTHER_AT))
+    other = _alternate(file)
+    return Entries(file, None if other is None else Entries(other, base=OTHER_AT))
 
 
 def _has_info(elf: Elf) -> bool:
@@ -51,13 +51,13 @@ def _alternate(elf: Elf) -> Elf | None:
     places = [os.path.join(os.path.dirname(os.path.realpath(elf.path)), path)]
     for root in debug_roots(elf):
         places += [f"{root}/.dwz/{os.path.basename(path)}", f"{root}/.build-id/{wanted[:2]}/{wanted[2:]}.debug"]
-    for each in places:
-        if os.path.isfile(each):
+    for place in places:
+        if os.path.isfile(place):
             try:
-                found = Elf(each, objects=True)
+                other = Elf(place, objects=True)
             except TracerError:
                 continue
-            if found.build_id == wanted:
-                return found
-            found.close()
+            if other.build_id == wanted:
+                return other
+            other.close()
     return None

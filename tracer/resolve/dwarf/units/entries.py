@@ -22,7 +22,7 @@ from tracer.resolve.elf.structures import SHT_SYMTAB
 from tracer.resolve.elf.symbol_table import Table, read_table
 
 _HEADER_V5 = {dw.STR_OFFSETS_BASE: 8, dw.RNGLISTS_BASE: 12, dw.LOCLISTS_BASE: 12}
-"""Where the tables of a split unit begin, which it does not state: behind their headers."""
+"""The offsets at which the tables of a split unit begin, behind their headers; the unit does not state them."""
 
 
 class Entries:
@@ -50,32 +50,32 @@ class Entries:
 
     @cached_property
     def symbols(self) -> Table | None:
-        """.symtab."""
+        """The contents of .symtab."""
         return read_table(self.elf, SHT_SYMTAB)
 
     @cached_property
     def info(self) -> bytes:
-        """.debug_info."""
+        """The bytes of .debug_info."""
         return self.section(".debug_info")
 
     @cached_property
     def types(self) -> bytes:
-        """.debug_types."""
+        """The bytes of .debug_types."""
         return self.section(".debug_types")
 
     @cached_property
     def strings(self) -> bytes:
-        """.debug_str."""
+        """The bytes of .debug_str."""
         return self.section(".debug_str")
 
     @cached_property
     def offsets(self) -> bytes:
-        """.debug_str_offsets."""
+        """The bytes of .debug_str_offsets."""
         return self.section(".debug_str_offsets")
 
     @cached_property
     def addresses(self) -> bytes:
-        """.debug_addr, which is never split off."""
+        """The bytes of .debug_addr, which is never split off."""
         return self.section(".debug_addr") if self.skeleton is None else self.skeleton.file.addresses
 
     @property
@@ -85,35 +85,35 @@ class Entries:
 
     @cached_property
     def units(self) -> list[Unit]:
-        found = []
+        units = []
         for data, base in self.parts:
-            at = 0
-            while at + 11 <= len(data):
-                unit = Unit(self, data, at, base)
-                if unit.end <= at:
+            offset = 0
+            while offset + 11 <= len(data):
+                unit = Unit(self, data, offset, base)
+                if unit.end <= offset:
                     raise ValueError("a unit of no size")
                 if 2 <= unit.version <= 5 and unit.address_size in (4, 8):
-                    found.append(unit)
-                at = unit.end
-        return found
+                    units.append(unit)
+                offset = unit.end
+        return units
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [unit.base + unit.at for unit in self.units]
+        return [unit.base + unit.offset for unit in self.units]
 
-    def unit_of(self, place: int) -> Unit:
-        """The unit that holds an entry by its number."""
-        return self.units[bisect_right(self._starts, place) - 1]
+    def unit_of(self, number: int) -> Unit:
+        """The unit that holds the entry of a number."""
+        return self.units[bisect_right(self._starts, number) - 1]
 
-    def at(self, place: int) -> Entry:
-        if place >> SPLIT_AT != self._base >> SPLIT_AT:
-            return self.split.numbered(place >> SPLIT_AT).at(place)
-        if place & OTHER_AT and not self._base & OTHER_AT:
+    def entry(self, number: int) -> Entry:
+        if number >> SPLIT_AT != self._base >> SPLIT_AT:
+            return self.split.numbered(number >> SPLIT_AT).entry(number)
+        if number & OTHER_AT and not self._base & OTHER_AT:
             if self.other is None:
                 raise TracerError("the file that dwz moved debug information to is not there")
-            return self.other.at(place)
-        unit = self.unit_of(place)
-        return unit.entry(place - unit.base)
+            return self.other.entry(number)
+        unit = self.unit_of(number)
+        return unit.entry(number - unit.base)
 
     @cached_property
     def split(self) -> SplitUnits[Entries]:
@@ -126,7 +126,7 @@ class Entries:
         if split is None:
             yield unit
         else:
-            yield from (each for each in split.units if not each.type_at)
+            yield from (part for part in split.units if not part.type_at)
 
     @cached_property
     def _signatures(self) -> dict[int, Unit]:
@@ -143,8 +143,8 @@ class Entries:
 
     def string(self, unit: Unit, form: int, value: int) -> bytes:
         if form in forms.STRX:
-            at = unit.base_of(dw.STR_OFFSETS_BASE) + value * unit.offset_size
-            value = int.from_bytes(self.offsets[at : at + unit.offset_size], "little")
+            offset = unit.base_of(dw.STR_OFFSETS_BASE) + value * unit.offset_size
+            value = int.from_bytes(self.offsets[offset : offset + unit.offset_size], "little")
         elif form in forms.STRP_ALT:
             if self.other is None:
                 return b""
@@ -159,8 +159,8 @@ class Entries:
         skeleton = self.skeleton
         if skeleton is None:
             return {}
-        found = {each: skeleton.base_of(each) for each in (dw.ADDR_BASE, dw.GNU_ADDR_BASE, dw.GNU_RANGES_BASE)}
-        return {**found, **_HEADER_V5} if unit.version >= 5 else found
+        bases = {name: skeleton.base_of(name) for name in (dw.ADDR_BASE, dw.GNU_ADDR_BASE, dw.GNU_RANGES_BASE)}
+        return {**bases, **_HEADER_V5} if unit.version >= 5 else bases
 
     def abbreviations(self, unit: Unit) -> Abbreviations:
         """A unit's abbreviations by their codes."""

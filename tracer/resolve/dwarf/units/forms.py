@@ -1,4 +1,4 @@
-"""How attributes are written: the sizes of forms, and the tables of abbreviations that say which forms an entry has.
+"""Attributes are written in forms, which have sizes; tables of abbreviations say which forms an entry has.
 
 Sources: DWARF 5, 7.5.3 (abbreviation tables), 7.5.5 and 7.5.6 (forms); GNU's forms of split DWARF and dwz.
 """
@@ -92,51 +92,51 @@ class Abbreviations(dict[int, Abbreviation]):
     damaged.
     """
 
-    def __init__(self, data: bytes, at: int, unit: Sizes) -> None:
+    def __init__(self, data: bytes, offset: int, unit: Sizes) -> None:
         super().__init__()
         self.version, self.address_size, self.offset_size = unit.version, unit.address_size, unit.offset_size
-        self._data, self._at = data, at
+        self._data, self._offset = data, offset
         # One match after the other would cost many times as much.
-        self._rest: Iterator[re.Match[bytes]] = _ABBREVIATION.finditer(data, at)
+        self._rest: Iterator[re.Match[bytes]] = _ABBREVIATION.finditer(data, offset)
         self._raw: dict[int, tuple[int, bytes, bytes]] = {}
 
     def _read(self, wanted: int = -1) -> None:
         """Goes on through the table, to a code or to the end."""
-        for found in self._rest:
-            if found.start() != self._at:
+        for match in self._rest:
+            if match.start() != self._offset:
                 break
-            code, tag, children, pairs = found.groups()
+            code, tag, children, pairs = match.groups()
             number = code[0] if len(code) == 1 else leb(code, 0)[0]
             self._raw[number] = tag[0] if len(tag) == 1 else leb(tag, 0)[0], children, pairs
-            self._at = found.end()
+            self._offset = match.end()
             if number == wanted:
                 return
         self._rest = iter(())
-        if self._data[self._at]:
+        if self._data[self._offset]:
             raise ValueError("a table of abbreviations is damaged")
 
     def __missing__(self, code: int) -> Abbreviation:
         if code not in self._raw:
             self._read(code)
         tag, children, pairs = self._raw[code]
-        attributes, skips, at = [], [0], 0
-        while at < len(pairs):
-            name, at = leb(pairs, at)
-            form, at = leb(pairs, at)
+        attributes, skips, position = [], [0], 0
+        while position < len(pairs):
+            name, position = leb(pairs, position)
+            form, position = leb(pairs, position)
             constant = 0
             if form == IMPLICIT:
-                constant, at = leb(pairs, at, signed=True)
+                constant, position = leb(pairs, position, signed=True)
             attributes.append((name, form, constant))
             skip = SIBLING if name == dw.SIBLING and form == REF4 else self.skip(form)
             if skip >= 0 and skips[-1] >= 0:
                 skips[-1] += skip
             else:
                 skips.append(skip)
-        found = self[code] = Abbreviation(tag, children != b"\0", tuple(attributes), tuple(skips))
-        return found
+        abbreviation = self[code] = Abbreviation(tag, children != b"\0", tuple(attributes), tuple(skips))
+        return abbreviation
 
     def skip(self, form: int) -> int:
-        """See `skip_of`."""
+        """The way in which a value in that form is passed over, as `skip_of` gives it."""
         return skip_of(form, self)
 
     def names(self, tags: frozenset[int], declared: bool, wanted: int) -> tuple[list[tuple[int, int, int]], set[int]]:
@@ -145,23 +145,23 @@ class Abbreviations(dict[int, Abbreviation]):
         before them.
         """
         self._read()
-        found, loose = [], set[int]()
+        codes, loose = [], set[int]()
         for code, (tag, _, pairs) in self._raw.items():
             if tag not in tags:
                 continue
             if not declared and _DECLARES in pairs and _DECLARED in self[code].attributes:
                 continue
             if wanted == dw.NAME and pairs[:1] == _NAMED and pairs[1] < 0x80:
-                found.append((code, 0, pairs[1]))
+                codes.append((code, 0, pairs[1]))
                 continue
             distance: int | None = 0
             for attribute, form, _ in self[code].attributes:
                 if attribute == wanted:
                     if distance is not None:
-                        found.append((code, distance, form))
+                        codes.append((code, distance, form))
                     else:
                         loose.add(form)
                 elif distance is not None:
                     skip = self.skip(form)
                     distance = distance + skip if skip >= 0 else None
-        return found, loose
+        return codes, loose

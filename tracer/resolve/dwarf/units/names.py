@@ -1,4 +1,4 @@
-"""Entries by their names, found without walking through the units.
+"""Finds entries by their names without walking through the units.
 
 A name's bytes, or its offset in the table of strings, are searched for at memory's speed. What stands around a place
 tells at once whether the name of an entry of the wanted kind can be there: the code of such an entry, before it. Only
@@ -21,10 +21,10 @@ from tracer.resolve.dwarf.units.forms import Abbreviations
 from tracer.resolve.dwarf.units.unit import Entry, Unit
 
 _MOST_SEARCHED = 1 << 31
-"""Bytes that are gone through for one name, some seconds."""
+"""The most bytes that are gone through for one name, which takes some seconds."""
 
 _MOST_LOOKED_AT = 1 << 16
-"""Strings that end in the name."""
+"""The most strings that end in the name."""
 
 _Mark = tuple[bytes, int, int]
 """The code of an entry, as it is written, how many bytes behind it its name is, and the form of the name."""
@@ -68,13 +68,13 @@ class _Search:
         searched = 0
         places, tails = _string_places(self._file.strings, self._name + b"\0")
         for number, offset in enumerate((*places, *tails)):
-            found = False
+            matched = False
             for entry in self._standing(struct.pack("<I", offset), forms.STRP):
-                found = True
+                matched = True
                 yield entry
             searched += len(self._file.info) if self._within is None else self._within.end - self._within.first
             # Of strings that share their ends one has the name's, and it is tried first.
-            if number >= len(places) and (found or (searched > _MOST_SEARCHED and number > len(places))):
+            if number >= len(places) and (matched or (searched > _MOST_SEARCHED and number > len(places))):
                 return
 
     def _standing(self, mark: bytes, form: int) -> Iterator[Entry]:
@@ -86,39 +86,39 @@ class _Search:
             for place in _places(data, mark, first, end):
                 unit = within or self._file.unit_of(base + place)
                 if unit.base == base and unit.first <= place < unit.end:
-                    at = self._entry_before(unit, place, form)
-                    if at is not None and (entry := self._certain(unit, at)) is not None:
+                    start = self._entry_before(unit, place, form)
+                    if start is not None and (entry := self._certain(unit, start)) is not None:
                         yield entry
 
     def _entry_before(self, unit: Unit, place: int, form: int) -> int | None:
         """The place at which an entry may begin whose name is at another."""
         marks, loose = self._marks_of(unit.codes())
         data = unit.data
-        for code, distance, each in marks:
+        for code, distance, name_form in marks:
             start = place - distance - len(code)
-            if each == form and data[start : start + len(code)] == code:
+            if name_form == form and data[start : start + len(code)] == code:
                 return start
         if form in loose:
-            return max((at for at, _, _ in unit.walk(near=place) if at < place), default=None)
+            return max((offset for offset, _, _ in unit.walk(near=place) if offset < place), default=None)
         return None
 
     def _marks_of(self, codes: Abbreviations) -> tuple[list[_Mark], set[int]]:
         """The beginnings of the wanted entries, and the forms of names whose place depends on what is before them."""
-        found = self._marks.get(id(codes))
-        if found is None:
+        cached = self._marks.get(id(codes))
+        if cached is None:
             names, loose = codes.names(self._tags, self._declared, self._attribute)
             marks = [(_leb(code), distance, form) for code, distance, form in names]
-            found = self._marks[id(codes)] = marks, loose
-        return found
+            cached = self._marks[id(codes)] = marks, loose
+        return cached
 
-    def _certain(self, unit: Unit, at: int, begins: bool = False) -> Entry | None:
+    def _certain(self, unit: Unit, offset: int, begins: bool = False) -> Entry | None:
         """The entry there, if there is one and it is wanted. `begins`: one begins there."""
-        if unit.base + at in self._seen:
+        if unit.base + offset in self._seen:
             return None
-        self._seen.add(unit.base + at)
-        if not begins and at not in (each for each, _, _ in unit.walk(near=at)):
+        self._seen.add(unit.base + offset)
+        if not begins and offset not in (start for start, _, _ in unit.walk(near=offset)):
             return None
-        entry = unit.entry(at)
+        entry = unit.entry(offset)
         if entry.tag not in self._tags:
             return None
         wanted = entry.text(self._attribute).encode("utf-8", "surrogateescape") == self._name
@@ -130,21 +130,21 @@ class _Search:
         if not table:
             return
         units: dict[int, list[Unit]] = {}
-        for each in self._file.units:
-            units.setdefault(each.base_of(dw.STR_OFFSETS_BASE), []).append(each)
+        for unit in self._file.units:
+            units.setdefault(unit.base_of(dw.STR_OFFSETS_BASE), []).append(unit)
         bases = sorted(units)
         places, tails = _string_places(self._file.strings, self._name + b"\0")
         for number, offset in enumerate((*places, *tails)):
-            found = False
-            for at in _places(table, struct.pack("<I", offset), 0, len(table)):
-                base = bases[max(bisect_right(bases, at) - 1, 0)]
-                if at < base:
+            matched = False
+            for slot in _places(table, struct.pack("<I", offset), 0, len(table)):
+                base = bases[max(bisect_right(bases, slot) - 1, 0)]
+                if slot < base:
                     continue  # the table's header, which may look like it
                 for unit in units[base]:
                     if self._within is None or unit is self._within:
-                        found = True
-                        yield from self._indexed(unit, (at - base) // unit.offset_size)
-            if found and number >= len(places):
+                        matched = True
+                        yield from self._indexed(unit, (slot - base) // unit.offset_size)
+            if matched and number >= len(places):
                 return
 
     def _indexed(self, unit: Unit, index: int) -> Iterator[Entry]:
@@ -152,7 +152,7 @@ class _Search:
         codes = unit.codes()
         marks, loose = self._marks_of(codes)
         walked = not loose.isdisjoint(forms.STRX)
-        starts = [at for at, _, each in unit.walk() if each.tag in self._tags] if walked else []
+        starts = [offset for offset, _, abbreviation in unit.walk() if abbreviation.tag in self._tags] if walked else []
         for code, distance, form in () if walked else marks:
             if form in forms.STRX:
                 size = codes.skip(form)
@@ -160,8 +160,8 @@ class _Search:
                     starts += _around(unit, code, distance, _leb(index))
                 elif index < 1 << 8 * size:
                     starts += _around(unit, code, distance, index.to_bytes(size, "little"))
-        for at in starts:
-            entry = self._certain(unit, at, walked)
+        for start in starts:
+            entry = self._certain(unit, start, walked)
             if entry is not None:
                 yield entry
 
@@ -173,24 +173,24 @@ def _string_places(strings: bytes, mark: bytes) -> tuple[list[int], list[int]]:
     """
     starts: list[int] = []
     tails: list[tuple[bytes, int]] = []
-    at = strings.find(mark)
-    while at >= 0 and len(tails) < _MOST_LOOKED_AT:
-        if at == 0 or strings[at - 1] == 0:
-            starts.append(at)
+    offset = strings.find(mark)
+    while offset >= 0 and len(tails) < _MOST_LOOKED_AT:
+        if offset == 0 or strings[offset - 1] == 0:
+            starts.append(offset)
         else:
-            start = strings.rfind(b"\0", max(at - 4096, 0), at) + 1
-            tails.append((strings[start:at][::-1], at))
-        at = strings.find(mark, at + 1)
+            start = strings.rfind(b"\0", max(offset - 4096, 0), offset) + 1
+            tails.append((strings[start:offset][::-1], offset))
+        offset = strings.find(mark, offset + 1)
     tails.sort()
-    rest = [at for _, at in tails]
+    rest = [offset for _, offset in tails]
     return starts, [*rest[:1], *rest[:0:-1]] if not starts else []
 
 
 def _around(unit: Unit, code: bytes, distance: int, written: bytes) -> Iterator[int]:
     """The places at which a code stands, and so many bytes behind it what is written for a number."""
     size = len(code) + distance
-    for at in _places(unit.data, written if distance else code + written, unit.first, unit.end):
-        start = at - size if distance else at
+    for place in _places(unit.data, written if distance else code + written, unit.first, unit.end):
+        start = place - size if distance else place
         if unit.data[start : start + len(code)] == code:
             yield start
 
@@ -198,17 +198,17 @@ def _around(unit: Unit, code: bytes, distance: int, written: bytes) -> Iterator[
 def _places(data: bytes, mark: bytes, first: int, end: int) -> Iterator[int]:
     """The places at which a mark stands. The last byte of an offset is mostly zero, by which a search is slowest."""
     short = mark[:3] if len(mark) == 4 else mark
-    at = data.find(short, first, end)
-    while at >= 0:
-        if short is mark or data[at + 3 : at + 4] == mark[3:]:
-            yield at
-        at = data.find(short, at + 1, end)
+    place = data.find(short, first, end)
+    while place >= 0:
+        if short is mark or data[place + 3 : place + 4] == mark[3:]:
+            yield place
+        place = data.find(short, place + 1, end)
 
 
 def _leb(number: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    found.append(number)
-    return bytes(found)
+    encoded.append(number)
+    return bytes(encoded)

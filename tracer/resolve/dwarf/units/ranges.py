@@ -1,4 +1,4 @@
-"""Which addresses an entry covers, and where a value is at an address.
+"""An entry covers ranges of addresses, and a value has its place at each address.
 
 Sources: DWARF 5, 2.17 (ranges), 2.6.2 (location lists), 7.7.3 and 7.25; DWARF 4, 2.6.2 and 2.17.3; GNU's DebugFission
 for the lists of split units before DWARF 5.
@@ -17,7 +17,7 @@ from tracer.resolve.dwarf.units.unit import Entry, Unit
 _MOST_RANGES = 1 << 16
 _ADDRESS = {8: struct.Struct("<Q"), 4: struct.Struct("<I")}
 _PAIRS = {8: struct.Struct("<QQ"), 4: struct.Struct("<II")}
-"""One address and two, by their bytes."""
+"""The layouts of one address and of two, by the bytes of an address."""
 
 
 def start_of(entry: Entry) -> int | None:
@@ -46,32 +46,32 @@ def _base(unit: Unit) -> int:
 
 
 def _ranges(entry: Entry) -> Iterator[tuple[int, int]]:
-    found = entry.integer(dw.RANGES)
-    if found is None:
+    raw = entry.integer(dw.RANGES)
+    if raw is None:
         return
-    form, at = found
+    form, offset = raw
     unit = entry.unit
     if unit.version < 5:
         skeleton = unit.file.skeleton
         data = (unit if skeleton is None else skeleton).file.section(".debug_ranges")
         if skeleton is not None:
-            at += unit.base_of(dw.GNU_RANGES_BASE)
-        yield from ((start, end) for start, end, _ in _old_list(unit, data, at, located=False))
+            offset += unit.base_of(dw.GNU_RANGES_BASE)
+        yield from ((start, end) for start, end, _ in _old_list(unit, data, offset, located=False))
         return
     data = unit.file.section(".debug_rnglists")
     if form == forms.RNGLISTX:
         base = unit.base_of(dw.RNGLISTS_BASE)
-        at = base + int.from_bytes(data[base + at * unit.offset_size :][: unit.offset_size], "little")
-    yield from ((start, end) for start, end, _ in _list(unit, data, at, located=False))
+        offset = base + int.from_bytes(data[base + offset * unit.offset_size :][: unit.offset_size], "little")
+    yield from ((start, end) for start, end, _ in _list(unit, data, offset, located=False))
 
 
-def _old_list(unit: Unit, data: bytes, at: int, located: bool) -> Iterator[tuple[int, int, bytes]]:
+def _old_list(unit: Unit, data: bytes, offset: int, located: bool) -> Iterator[tuple[int, int, bytes]]:
     """A list of .debug_ranges, or of .debug_loc (`located`)."""
     base = _base(unit)
     pair, last = _PAIRS[unit.address_size], (1 << 8 * unit.address_size) - 1
     for _ in range(_MOST_RANGES):
-        start, end = pair.unpack_from(data, at)
-        at += pair.size
+        start, end = pair.unpack_from(data, offset)
+        offset += pair.size
         if start == last:
             base = end
             continue
@@ -79,52 +79,55 @@ def _old_list(unit: Unit, data: bytes, at: int, located: bool) -> Iterator[tuple
             return
         expression = b""
         if located:
-            (size,) = struct.unpack_from("<H", data, at)
-            expression = data[at + 2 : at + 2 + size]
-            at += 2 + size
+            (size,) = struct.unpack_from("<H", data, offset)
+            expression = data[offset + 2 : offset + 2 + size]
+            offset += 2 + size
         yield base + start, base + end, expression
 
 
-def _old_split_list(unit: Unit, data: bytes, at: int) -> Iterator[tuple[int, int, bytes]]:
+def _old_split_list(unit: Unit, data: bytes, offset: int) -> Iterator[tuple[int, int, bytes]]:
     """A list of .debug_loc.dwo before DWARF 5: addresses are numbers in .debug_addr."""
     base = _base(unit)
     for _ in range(_MOST_RANGES):
-        kind = data[at]
+        kind = data[offset]
         if kind not in (1, 2, 3, 4):
             return
-        first, at = leb(data, at + 1) if kind != 4 else (int.from_bytes(data[at + 1 : at + 5], "little"), at + 5)
+        offset += 1
+        first, offset = leb(data, offset) if kind != 4 else _word(data, offset)
         if kind == 1:
             base = unit.address(first)
             continue
-        if kind == 2:
-            second, at = leb(data, at)
-        else:
-            second, at = int.from_bytes(data[at : at + 4], "little"), at + 4
+        second, offset = leb(data, offset) if kind == 2 else _word(data, offset)
         start = base + first if kind == 4 else unit.address(first)
         end = unit.address(second) if kind == 2 else second + (start if kind == 3 else base)
-        (size,) = struct.unpack_from("<H", data, at)
-        yield start, end, data[at + 2 : at + 2 + size]
-        at += 2 + size
+        (size,) = struct.unpack_from("<H", data, offset)
+        yield start, end, data[offset + 2 : offset + 2 + size]
+        offset += 2 + size
 
 
-def _list(unit: Unit, data: bytes, at: int, located: bool) -> Iterator[tuple[int, int, bytes]]:
+def _word(data: bytes, offset: int) -> tuple[int, int]:
+    """A number of four bytes, and the offset behind it."""
+    return int.from_bytes(data[offset : offset + 4], "little"), offset + 4
+
+
+def _list(unit: Unit, data: bytes, offset: int, located: bool) -> Iterator[tuple[int, int, bytes]]:
     """A list of .debug_rnglists or .debug_loclists: the kinds have the same numbers but for two."""
     base = _base(unit)
     indexed, one, pair = unit.address, _ADDRESS[unit.address_size], _PAIRS[unit.address_size]
     for _ in range(_MOST_RANGES):
-        kind = data[at]
-        at += 1
+        kind = data[offset]
+        offset += 1
         if kind == 0:
             return
         if not located and kind >= 5:
             kind += 1  # there is no default location among ranges
         start = end = 0
         if kind in (1, 2, 3, 4):
-            first, at = leb(data, at)
+            first, offset = leb(data, offset)
             if kind == 1:
                 base = indexed(first)
                 continue
-            second, at = leb(data, at)
+            second, offset = leb(data, offset)
             if kind == 2:
                 start, end = indexed(first), indexed(second)
             elif kind == 3:
@@ -135,23 +138,23 @@ def _list(unit: Unit, data: bytes, at: int, located: bool) -> Iterator[tuple[int
         elif kind == 5:
             end = 1 << 64
         elif kind == 6:
-            (base,) = one.unpack_from(data, at)
-            at += one.size
+            (base,) = one.unpack_from(data, offset)
+            offset += one.size
             continue
         elif kind == 7:
-            start, end = pair.unpack_from(data, at)
-            at += pair.size
+            start, end = pair.unpack_from(data, offset)
+            offset += pair.size
         elif kind == 8:
-            (start,) = one.unpack_from(data, at)
-            size, at = leb(data, at + one.size)
+            (start,) = one.unpack_from(data, offset)
+            size, offset = leb(data, offset + one.size)
             end = start + size
         else:
             return  # a view's number, or what is newer
         expression = b""
         if located:
-            size, at = leb(data, at)
-            expression = data[at : at + size]
-            at += size
+            size, offset = leb(data, offset)
+            expression = data[offset : offset + size]
+            offset += size
         yield start, end, expression
 
 
@@ -159,10 +162,10 @@ def location_at(entry: Entry, address: int, attribute: int = dw.LOCATION) -> byt
     """The expression that says where a parameter is at an address, or what else has a list of places; None where there
     is none, b"" where it has none at the address.
     """
-    found = entry.raw(attribute)
-    if found is None:
+    raw = entry.raw(attribute)
+    if raw is None:
         return None
-    form, value = found
+    form, value = raw
     if isinstance(value, bytes):
         return value
     unit = entry.unit

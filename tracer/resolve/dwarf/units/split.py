@@ -71,7 +71,7 @@ class SplitUnits(Generic[F]):
     def __init__(self, file: F, opened: Opener[F]) -> None:
         self._file = file
         self._make = opened
-        self._known: dict[int, F | None] = {}
+        self._parts: dict[int, F | None] = {}
         self._types: dict[int, F] = {}
         self.missing: set[str] = set()
 
@@ -85,18 +85,18 @@ class SplitUnits(Generic[F]):
         """The part that was split off from a unit; None if no part was, or if its file is not there."""
         if self._file.skeleton is not None or not _name_of(skeleton):
             return None
-        if skeleton.at not in self._known:
-            self._known[skeleton.at] = self._opened(skeleton)
-        return self._known[skeleton.at]
+        if skeleton.offset not in self._parts:
+            self._parts[skeleton.offset] = self._opened(skeleton)
+        return self._parts[skeleton.offset]
 
     def numbered(self, number: int) -> F:
         """The split part of a unit, by the unit's place in the numbers of its entries."""
         if number > _TYPES:
             return self._types[number - _TYPES] if number - _TYPES in self._types else self._type(number - _TYPES)
-        found = self.of(next(unit for unit in self._file.units if unit.at == number - 1))
-        if found is None:
+        part = self.of(next(unit for unit in self._file.units if unit.offset == number - 1))
+        if part is None:
             raise TracerError("debug information was split off to a file that is not there")
-        return found
+        return part
 
     def naming(self, name: bytes) -> Iterator[F]:
         """All split parts. Those come first of which .debug_gnu_pubnames and .debug_gnu_pubtypes say that they have the
@@ -106,10 +106,10 @@ class SplitUnits(Generic[F]):
         if not skeletons:
             return
         first = set(self._published(name))
-        for unit in sorted(skeletons, key=lambda each: each.at not in first):
-            found = self.of(unit)
-            if found is not None:
-                yield found
+        for unit in sorted(skeletons, key=lambda skeleton: skeleton.offset not in first):
+            part = self.of(unit)
+            if part is not None:
+                yield part
         if self._package is not None:
             yield from map(self._type, self._package.types)
 
@@ -120,16 +120,16 @@ class SplitUnits(Generic[F]):
         return self._type(signature, skeleton).signed(signature)
 
     def _type(self, signature: int, skeleton: Unit | None = None) -> F:
-        found = self._types.get(signature)
-        if found is None:
+        part = self._types.get(signature)
+        if part is None:
             assert self._package is not None
             package, base = self._package, (_TYPES + signature) << SPLIT_AT
             section = partial(package.section, package.types[signature])
-            found = self._types[signature] = self._make(package.elf, base, skeleton or self._skeletons[0], section)
-        return found
+            part = self._types[signature] = self._make(package.elf, base, skeleton or self._skeletons[0], section)
+        return part
 
     def _opened(self, skeleton: Unit) -> F | None:
-        number, base = _id_of(skeleton), (skeleton.at + 1) << SPLIT_AT
+        number, base = _id_of(skeleton), (skeleton.offset + 1) << SPLIT_AT
         package = self._package
         if package is not None and number in package.units:
             return self._make(package.elf, base, skeleton, partial(package.section, package.units[number]))
@@ -139,9 +139,9 @@ class SplitUnits(Generic[F]):
             except TracerError:
                 continue
             elf.close()  # a program has thousands of them
-            found = self._make(elf, base, skeleton, partial(_section, path))
-            if any(_id_of(unit) == number for unit in found.units):
-                return found
+            part = self._make(elf, base, skeleton, partial(_section, path))
+            if any(_id_of(unit) == number for unit in part.units):
+                return part
         self.missing.add(_name_of(skeleton))
         return None
 
@@ -154,10 +154,10 @@ class SplitUnits(Generic[F]):
     @cached_property
     def _package(self) -> _Package | None:
         path = self._file.elf.path
-        for each in dict.fromkeys((f"{path}.dwp", f"{os.path.realpath(path)}.dwp")):
-            if os.path.isfile(each):
+        for candidate in dict.fromkeys((f"{path}.dwp", f"{os.path.realpath(path)}.dwp")):
+            if os.path.isfile(candidate):
                 try:
-                    return _Package(Elf(each, objects=True))
+                    return _Package(Elf(candidate, objects=True))
                 except TracerError:
                     continue
         return None
@@ -168,16 +168,16 @@ class SplitUnits(Generic[F]):
             data = self._file.section(section)
             starts: list[int] = []
             units: list[int] = []
-            at = 0
-            while at + 14 <= len(data):
-                length, _, unit = struct.unpack_from("<IHI", data, at)
-                starts.append(at)
+            offset = 0
+            while offset + 14 <= len(data):
+                length, _, unit = struct.unpack_from("<IHI", data, offset)
+                starts.append(offset)
                 units.append(unit)
-                at += 4 + length
-            at = data.find(name + b"\0")
-            while at >= 0:
-                yield units[bisect_right(starts, at) - 1]
-                at = data.find(name + b"\0", at + 1)
+                offset += 4 + length
+            place = data.find(name + b"\0")
+            while place >= 0:
+                yield units[bisect_right(starts, place) - 1]
+                place = data.find(name + b"\0", place + 1)
 
 
 def _section(path: str, name: str) -> bytes:
@@ -203,18 +203,18 @@ def _read_index(data: bytes) -> dict[int, Parts]:
     names = _NEW_COLUMNS if version & 0xFFFF == 5 else _OLD_COLUMNS
     numbers = struct.unpack_from(f"<{slots}Q", data, 16)
     rows = struct.unpack_from(f"<{slots}I", data, 16 + 8 * slots)
-    at = 16 + 12 * slots
-    kinds = struct.unpack_from(f"<{columns}I", data, at)
-    offsets, sizes = at + 4 * columns, at + 4 * columns * (1 + units)
-    found: dict[int, Parts] = {}
+    table = 16 + 12 * slots
+    kinds = struct.unpack_from(f"<{columns}I", data, table)
+    offsets, sizes = table + 4 * columns, table + 4 * columns * (1 + units)
+    index: dict[int, Parts] = {}
     for number, row in zip(numbers, rows, strict=True):
         if 0 < row <= units:
             skip = 4 * columns * (row - 1)
             starts = struct.unpack_from(f"<{columns}I", data, offsets + skip)
             lengths = struct.unpack_from(f"<{columns}I", data, sizes + skip)
-            found[number] = {
+            index[number] = {
                 names[kind]: (start, size)
                 for kind, start, size in zip(kinds, starts, lengths, strict=True)
                 if kind in names
             }
-    return found
+    return index

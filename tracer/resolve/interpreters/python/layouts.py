@@ -1,4 +1,4 @@
-"""Where CPython has what a stack needs, by version.
+"""The layouts of CPython, by version: the offsets of the fields that a stack needs.
 
 3.8 to 3.12: offsetof() by each version's own headers (Include/internal with Py_BUILD_CORE) in 3.8.18, 3.9.18, 3.10.13,
 3.11.7 and 3.12.1 for x86-64; the layout is the same in all releases of a version. From 3.13 on the interpreter says it

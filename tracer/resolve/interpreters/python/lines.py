@@ -1,4 +1,4 @@
-"""From an instruction of a code object to its line, by the table that CPython keeps, in the three forms it has had.
+"""Finds the line of an instruction of a code object in the table that CPython keeps, in the three forms it has had.
 
 Sources: Objects/lnotab_notes.txt (up to 3.10), Objects/locations.md (from 3.11 on) of CPython. Instructions are counted
 in code units of two bytes.

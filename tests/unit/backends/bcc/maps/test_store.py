@@ -128,7 +128,7 @@ def test_a_hit_between_reading_and_clearing_is_in_the_next_interval(make: Make, 
     body, expected = form
     maps = make(probe(body) + CLEARED)
     maps.hit("@", (1,), 5)
-    maps.fake.at(LOOKUP_BATCH, lambda: hit_twice(maps, (2,)), after=True)
+    maps.fake.on_next(LOOKUP_BATCH, lambda: hit_twice(maps, (2,)), after=True)
     assert len(maps.taken("@")) == 1
     assert maps.items("@") == {(2,): expected}
     maps.settle()
@@ -294,7 +294,7 @@ def test_what_a_handler_writes_it_reads(make: Make) -> None:
 def test_an_assignment_between_reading_and_clearing_is_carried_over(make: Make) -> None:
     maps = make(probe("{ @[arg1] = (int64)arg1; if (len(@) > 3) { exit(); } }") + CLEARED)
     maps.assign("@", (1,), 3)
-    maps.fake.at(LOOKUP_BATCH, lambda: maps.assign("@", (1,), 4), after=True)
+    maps.fake.on_next(LOOKUP_BATCH, lambda: maps.assign("@", (1,), 4), after=True)
     assert maps.taken("@") == {(1,): 3}
     assert maps.items("@") == {(1,): 4}
     assert maps.length("@") == 1
@@ -306,8 +306,8 @@ def test_an_assignment_between_reading_and_clearing_is_carried_over(make: Make) 
 def test_what_a_program_assigns_anew_is_not_overwritten_by_what_is_carried_over(make: Make) -> None:
     maps = make(probe(SCALAR) + CLEARED)
     maps.assign("@", (1,), 3)
-    maps.fake.at(LOOKUP_BATCH, lambda: maps.assign("@", (1,), 4), after=True)
-    maps.fake.at(LOOKUP_BATCH, lambda: maps.assign("@", (1,), 5), after=True)
+    maps.fake.on_next(LOOKUP_BATCH, lambda: maps.assign("@", (1,), 4), after=True)
+    maps.fake.on_next(LOOKUP_BATCH, lambda: maps.assign("@", (1,), 5), after=True)
     assert maps.taken("@") == {(1,): 3}
     assert maps.items("@") == {(1,): 5}
 
@@ -319,7 +319,7 @@ def test_what_finds_no_room_is_counted(make: Make, number: int) -> None:
     maps.maps.set("@", (1,), 3)
     assert maps.maps.loss.keys == 1
     maps.assign("@", (1,), 3)
-    maps.fake.at(LOOKUP_BATCH, lambda: maps.assign("@", (1,), 4), after=True)
+    maps.fake.on_next(LOOKUP_BATCH, lambda: maps.assign("@", (1,), 4), after=True)
     maps.fake.errors[UPDATE] = number
     assert maps.taken("@") == {(1,): 3}
     assert maps.maps.loss.keys == 2
@@ -331,7 +331,7 @@ def test_an_error_that_is_no_lack_of_room_is_an_error(make: Make) -> None:
     with pytest.raises(OSError, match="Invalid"):
         maps.maps.set("@", (1,), 3)
     maps.assign("@", (1,), 3)
-    maps.fake.at(LOOKUP_BATCH, lambda: maps.assign("@", (1,), 4), after=True)
+    maps.fake.on_next(LOOKUP_BATCH, lambda: maps.assign("@", (1,), 4), after=True)
     maps.fake.errors[UPDATE] = errno.EINVAL
     with pytest.raises(OSError, match="Invalid"):
         maps.taken("@")
@@ -554,7 +554,7 @@ def test_what_came_late_is_counted_once_over_many_prints(make: Make) -> None:
 
 def test_an_assignment_while_an_empty_map_is_cleared_is_carried_over(make: Make) -> None:
     maps = make(probe(SCALAR) + CLEARED)
-    maps.fake.at(LOOKUP_BATCH, lambda: maps.assign("@", (1,), 4), after=True)
+    maps.fake.on_next(LOOKUP_BATCH, lambda: maps.assign("@", (1,), 4), after=True)
     assert maps.taken("@") == {}
     assert maps.items("@") == {(1,): 4}
 

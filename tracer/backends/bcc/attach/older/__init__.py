@@ -1,1 +1,1 @@
-"""What kernels take that have no links for many places (before Linux 6.6), or only short keys."""
+"""Ways for kernels that have no links for many places (before Linux 6.6), or only short keys."""

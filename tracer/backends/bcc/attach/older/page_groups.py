@@ -1,4 +1,4 @@
-"""Which site has which texts of `probe` and `func`, without cookies (before Linux 6.6).
+"""Finds the texts of `probe` and `func` of a site without cookies (before Linux 6.6).
 
 A program knows the address of the place that was hit, and of that the distance from the start of its page is the same
 in every process and in the file. So places whose distances differ can share a program: each variant goes into the first

@@ -43,7 +43,7 @@ def get(function: CFunction, step: model.MapGet) -> None:
 
 
 def _copy(function: CFunction, kind: Type, to: Buffer, size: int, source: str) -> None:
-    """So many bytes of a map's element; of a string what is there, into a buffer that is empty."""
+    """Copies so many bytes of a map's element; of a string what is there, into a buffer that is empty."""
     all_used(function, to, size)
     text = "_text" if isinstance(kind, StringType) else ""
     function.line(f"copy_kernel{text}({to.address(0)}, {size}, {source});")
