@@ -34,5 +34,5 @@ def refused(error: OSError, site: Sampled, clause: Clause, source: Source) -> Pr
     elif code in _FORBIDDEN:
         hint = "the kernel does not permit it (lockdown, a container without CAP_PERFMON)"
     point = clause.spans[site.point]
-    found = [Diagnostic(f"{site.shown} cannot be sampled: {said}", point, hint)]
-    return ProgramError(source, found, exit_code=1)
+    diagnostics = [Diagnostic(f"{site.shown} cannot be sampled: {said}", point, hint)]
+    return ProgramError(source, diagnostics, exit_code=1)

@@ -55,6 +55,7 @@ class AttachPoint:
     file, and `file_offset` is `uprobe:/bin/app:offset:0x1234`, a place in it. `text` is the attach point as written.
     `source`, `line` and `column` are a place in source text (`uprobe:/bin/app:src/shop.c:36`,
     `uprobe:/bin/app@shop.c:36:5`); no column is 0, and `last` is the last line of `uprobe:/bin/app@shop.c:30-40`.
+    `until` is the end of `span:PROBE..PROBE`, whose start this is.
     `by_line` is `uprobe:/bin/app@shop.c:total:*`: each line of the functions. `cpp` is bpftrace's
     `uprobe:/bin/app:cpp:"ns::f"`: the name is one of C++ too.
     """
@@ -75,6 +76,7 @@ class AttachPoint:
     last: int = 0
     by_line: bool = False
     cpp: bool = False
+    until: AttachPoint | None = None
     apart: tuple[str, str] | None = None
     """Of `uprobe:/bin/app@shop.c:total*` "/bin/app" and "shop.c", which are meant unless there is a file of the whole
     `path`; then they become `path` and `source`, without a line.

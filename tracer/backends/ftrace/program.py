@@ -129,7 +129,7 @@ class ProbeEvent(uprobe_events.UprobeEvent):
     @property
     def ends(self) -> bool:
         """Whether calls end there that a clause has seen begin."""
-        return any(run.clause.ends is not None for runs in self.branches for run in runs)
+        return any(run.clause.is_end for runs in self.branches for run in runs)
 
     @property
     def wants_stack(self) -> bool:

@@ -54,8 +54,8 @@ class FlowRenderer(TextRenderer, Listener):
         leaving = [name for name, function in functions.items() if function.leaves]
         self.calls = Calls(above, leaving, self)
         self._hits = {number: _hit_of(shape) for number, shape in enumerate(program.shapes)}
-        self._arguments = {name: _shown_arguments(self.text, each) for name, each in functions.items()}
-        self._results = {name: _shown_result(self.text, each) for name, each in functions.items()}
+        self._arguments = {name: _shown_arguments(self.text, function) for name, function in functions.items()}
+        self._results = {name: _shown_result(self.text, function) for name, function in functions.items()}
 
     def event(self, event: Event, store: MapStore) -> None:
         """A record of a call, or anything else that the program prints."""

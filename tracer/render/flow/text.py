@@ -57,8 +57,8 @@ class TextFlow(FlowRenderer):
             self._line(thread, call.depth, b"%b %b" % (self._call(call), end))
         else:
             self._open(thread)
-            own = duration(max(took - call.below_ns, 0))
-            self._line(thread, call.depth, b"} %b, self %b" % (end, own))
+            self_time = duration(max(took - call.below_ns, 0))
+            self._line(thread, call.depth, b"} %b, self %b" % (end, self_time))
 
     def left(self, thread: Thread, call: Open, time_ns: int, why: str) -> None:
         """It has no end."""

@@ -90,7 +90,7 @@ class Attachments:
                     self._works[_attacher(job)].attach(job)
                 except Refused as error:
                     raise error.under(job.probe, plan) from error
-                if job.probe.clause.ends is not None:
+                if job.probe.clause.is_end:
                     self._ends.update(held for held, *_ in self._descriptors[before:])
                 clause = job.probe.clause.id
                 attached[clause] = attached.get(clause, False) or before < len(self._descriptors)

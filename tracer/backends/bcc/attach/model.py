@@ -89,7 +89,9 @@ class Attacher(Protocol):
     def context(self) -> Context:
         """The context that its C functions are given."""
 
-    def load(self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int]) -> int:
+    def load(
+        self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int], explained: bool
+    ) -> int:
         """The descriptor of a program; see `bpf.program_load`."""
 
     def begin(self, attaching: Attaching) -> Work:
