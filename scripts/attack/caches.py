@@ -109,7 +109,7 @@ def _locked(config: Config, way: str, whole: bool) -> Trial:
 
 
 def trials(chance: random.Random, runs: int) -> list[Trial]:
-    """Each way for the cache, files in it, the folder of locks, locks."""
+    """Trials of each way for the cache, files in it, the folder of locks, locks."""
     warm = [config for config in CONFIGS if config.cache == "warm"]
     chosen: list[Trial] = []
     while len(chosen) < runs:

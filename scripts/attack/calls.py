@@ -1,4 +1,4 @@
-"""Which system calls are made to fail, and with what: the errors that their manual pages name.
+"""The system calls that are made to fail, and the errors: those that their manual pages name.
 
 Left out is what no kernel does to a program without a fault of its own: EFAULT and EBADF where only a wrong pointer or
 number leads to them. So are brk (it returns no error), close and munmap (they do their work whatever they say, and a

@@ -1,4 +1,4 @@
-"""What the attacks that are no injected errors share: the options, the benches, the table of what was found."""
+"""The command that the attacks without injected errors share: the options, the benches, the table of what was found."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HELD_UP = "once every probe that runs has ended: ", "dyn_event_seq_start"
 
 @dataclass(frozen=True)
 class Trial:
-    """One run: its name, and what does and judges it on a bench."""
+    """A run of an attack: its name, and what does and judges it on a bench."""
 
     name: str
     run: Callable[[Bench], Seen]

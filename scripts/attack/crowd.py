@@ -66,7 +66,7 @@ def _crowd(chance: random.Random) -> Trial:
 
 
 def trials(chance: random.Random, runs: int) -> list[Trial]:
-    """So many crowds; with --jobs 1 one after the other."""
+    """Trials with so many crowds; with --jobs 1 one after the other."""
     return [_crowd(chance) for _ in range(runs)]
 
 

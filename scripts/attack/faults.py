@@ -142,7 +142,9 @@ def every(counts: Counts, places: int) -> list[Fault]:
 
 
 def spread(faults: list[Fault], runs: int | None, seed: int) -> list[Fault]:
-    """So many of them, or all, in an order by a seed in which every call has its turn before one has its second."""
+    """Chooses so many of the faults, or all, in an order by a seed in which every call has its turn before one has its
+    second.
+    """
     shuffled = random.Random(seed).sample(faults, len(faults))
     seen: Counter[str] = Counter()
     turns = []

@@ -29,7 +29,7 @@ def _hostile(config: Config, way: str) -> Trial:
 
 
 def trials(chance: random.Random, runs: int) -> list[Trial]:
-    """Each way on each backend, with -c and -p, with other shapes each time."""
+    """Trials of each way on each backend, with -c and -p, with other shapes each time."""
     chosen: list[Trial] = []
     while len(chosen) < runs:
         for way in WAYS:

@@ -233,7 +233,7 @@ def truth(stops: list[Any]) -> None:
 
 
 def by_gdb(text: str) -> int | None:
-    """The same as gdb reads it."""
+    """The number of an expression as gdb reads it."""
     try:
         return int(gdb.parse_and_eval(text))
     except (gdb.error, RuntimeError):
@@ -241,7 +241,7 @@ def by_gdb(text: str) -> int | None:
 
 
 def recorded(frame: Any, variables: Any, here: int, line: int) -> Any:
-    """What tracer reads at a stop of the variables that the line records."""
+    """The values that tracer reads at a stop of the variables that the line records."""
     values: list[tuple[int | None, str, str, int | None]] = []
     for text in JOB["names"][str(line)]:
         name = text.partition("[")[0].partition(".")[0].partition("->")[0]

@@ -50,7 +50,7 @@ def _victims(process: psutil.Process, who: str, target: Path) -> list[psutil.Pro
 
 @dataclass(frozen=True)
 class Moment:
-    """So many seconds after the start, or after all is attached."""
+    """A moment: so many seconds after the start, or after all is attached."""
 
     attached: bool
     seconds: float

@@ -106,7 +106,7 @@ def _grouped(config: Config, kind: str, amount: int) -> Trial:
 
 
 def trials(chance: random.Random, runs: int) -> list[Trial]:
-    """Each limit with as many configurations as there are runs for it."""
+    """Trials of each limit with as many configurations as there are runs for it."""
     kinds = [(_limited, kind, amount) for kind, amounts in RLIMITS.items() for amount in amounts]
     kinds += [(_grouped, kind, amount) for kind, amounts in GROUPS.items() for amount in amounts]
     chosen: list[Trial] = []

@@ -1,5 +1,5 @@
-"""What `perf probe` can read at the lines that tracer reads variables at: for each place of a line and each variable
-there, whether `perf probe -D` makes a fetch argument of it, and whether tracer has a place for it.
+"""Compares what `perf probe` can read with what tracer reads at the same lines: for each place of a line and each
+variable there, whether `perf probe -D` makes a fetch argument of it, and whether tracer has a place for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tracer.resolve.variables.places import Variables
 
 
 def compared(path: str, source: str, lines: int) -> Counter[tuple[bool, bool]]:
-    """How many variables of how many lines perf reads, and tracer: at all places of the line."""
+    """Counts the variables of the lines that perf reads, and that tracer reads, at all places of the line."""
     entries = entries_of(Elf(path), keep=True)
     assert entries is not None
     variables = Variables(path, entries, "")

@@ -53,7 +53,9 @@ _TARGETS_WORDS = re.compile(rb"^(ready|answer \d+|semaphore \d+)\n", re.M)
 
 @dataclass(frozen=True)
 class Config:
-    """What is run: the backend, the shape of the program, -c or -p, and whether an earlier run's cache is there."""
+    """The configuration of a run: the backend, the shape of the program, -c or -p, and whether an earlier run's cache
+    is there.
+    """
 
     backend: str
     shape: str
@@ -86,7 +88,7 @@ def injector() -> Path:
 
 
 class Bench:
-    """Where runs take place, one at a time: a folder with the target's copy, the cache, and the outputs."""
+    """A bench on which runs take place, one at a time: a folder with the target's copy, the cache, and the outputs."""
 
     def __init__(self, folder: Path, name: str = "steady") -> None:
         self.folder = folder
@@ -100,7 +102,7 @@ class Bench:
         self.target = Path(shutil.copy(build(self._name), home / "steady"))
 
     def undisturbed(self, config: Config) -> str:
-        """What a configuration prints when nothing happens, and nothing must be wrong then."""
+        """The output of a configuration when nothing happens; nothing must be wrong then."""
         return _undisturbed(self.folder.parent, Config(config.backend, config.shape, config.mode, "warm"))
 
     def cache(self, config: Config) -> Path:
@@ -243,7 +245,7 @@ def _undisturbed(folder: Path, config: Config) -> str:
 
 
 def altered_in(path: Path, pid: int) -> int:
-    """How many bytes of a file's code are not as in the file, in the memory of a process."""
+    """Counts the bytes of a file's code that are not as in the file, in the memory of a process."""
     texts = list(texts_of(path, [pid]))
     altered = sum(text.altered() for text in texts)
     for memory in {text.memory for text in texts}:
@@ -252,7 +254,7 @@ def altered_in(path: Path, pid: int) -> int:
 
 
 def where(pid: int) -> str:
-    """What a process and its children are waiting for."""
+    """Says what a process and its children are waiting for."""
     words = []
     for process in family(pid):
         with suppress(OSError, psutil.Error):

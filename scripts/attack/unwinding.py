@@ -66,7 +66,7 @@ def _spoiled(config: Config, how: str, section: str, seed: int) -> Trial:
 
 
 def trials(chance: random.Random, runs: int) -> list[Trial]:
-    """Each way in both tables, on both backends."""
+    """Trials of each way in both tables, on both backends."""
     chosen = []
     for number in range(runs):
         config = Config(("bcc", "ftrace")[number % 2], "ustack", chance.choice(("-c", "-p")), "warm")

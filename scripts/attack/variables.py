@@ -51,7 +51,7 @@ SAMPLES: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
 
 
 def places(path: str, of: Callable[[str], bool]) -> list[int]:
-    """Where statements of some source files begin."""
+    """The addresses where statements of some source files begin."""
     entries = entries_of(Elf(path), keep=True)
     addresses = set()
     for unit in entries.units if entries is not None else ():
@@ -63,7 +63,7 @@ def places(path: str, of: Callable[[str], bool]) -> list[int]:
 
 
 def by_gdb(path: str, addresses: list[int], stops: int, folder: str, **more: object) -> list[dict[str, object]]:
-    """What `inside_gdb` says of each variable at each stop."""
+    """The reports of `inside_gdb` on each variable at each stop."""
     out = f"{folder}/found"
     packages = [str(ROOT), *(entry for entry in sys.path if entry.endswith("-packages"))]
     job = {"path": path, "args": [], "addresses": addresses, "stops": stops, "out": out, "packages": packages, **more}

@@ -1,4 +1,4 @@
-"""What must hold after a run under attack, whatever was done to it, as far as its end and its words tell."""
+"""Judges what must hold after a run under attack, whatever was done to it, as far as its end and its words tell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Seen:
-    """What a run left and said; `wrongs` are the kinds of faults found, each with its words."""
+    """The outcome of a run; `wrongs` are the kinds of faults found, each with its words."""
 
     status: int | None = None
     out: str = ""

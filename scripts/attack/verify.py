@@ -70,7 +70,7 @@ def main() -> int:
     command = [sys.executable, "-m", "scripts.attack.verify", "--seconds", str(options.seconds), "--one"]
 
     def run(path: str) -> list[Part] | str:
-        """Each in a process of its own: what compares is forked, which threads do not take well."""
+        """Verifies a file in a process of its own: what compares is forked, which threads do not take well."""
         done = subprocess.run([*command, path], cwd=ROOT, capture_output=True, text=True)
         try:
             return [Part(*fields) for fields in ast.literal_eval(done.stdout)]

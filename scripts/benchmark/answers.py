@@ -32,7 +32,7 @@ def log2_counts(hits: int) -> list[int]:
 
 
 def spread_over(keys: Iterable[str], hits: int) -> dict[str, int]:
-    """How often each key comes when hits go through them in turn."""
+    """Counts how often each key comes when hits go through them in turn."""
     names = list(keys)
     return {name: (hits + len(names) - 1 - place) // len(names) for place, name in enumerate(names)}
 
@@ -51,5 +51,5 @@ def differs(counts: Mapping[str, int], expected: Mapping[str, int], told: int = 
 
 
 def lost(said: bytes) -> int:
-    """How many events are said to be lost, over all such lines of any contestant."""
+    """Counts the events that are said to be lost, over all such lines of any contestant."""
     return sum(int(next(filter(None, groups))) for groups in _LOST.findall(said))

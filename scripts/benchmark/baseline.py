@@ -28,7 +28,7 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Change:
-    """How a ratio stands to the one kept. It is beyond the noise where no round of one run reaches into the other's."""
+    """A ratio beside the one kept. It is beyond the noise where no round of one run reaches into the other's."""
 
     row: str
     name: str
@@ -48,7 +48,7 @@ class Change:
 
 
 def changes(before: Baseline, now: Sequence[Ratio]) -> dict[tuple[str, str], Change]:
-    """Of every ratio that both have."""
+    """The change of every ratio that both have."""
     changed = {}
     for ratio in now:
         was = before.ratios.get((ratio.row, ratio.name))

@@ -70,16 +70,16 @@ class Child:
 
     @property
     def err(self) -> bytes:
-        """Its stderr so far."""
+        """The child's stderr so far."""
         return b"".join(self._err)
 
     @property
     def out(self) -> bytes:
-        """Its stdout so far."""
+        """The child's stdout so far."""
         return b"".join(self._out)
 
     def wait(self, timeout_s: float) -> Ran:
-        """Its end, brought about after `timeout_s`."""
+        """Waits for the child's end, brought about after `timeout_s`."""
         expired = threading.Event()
 
         def expire() -> None:
@@ -167,5 +167,5 @@ def _signal_group(leader: int, number: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """In the child: our SIGKILL ends it too, by the signal on which tracers clean up."""
+    """Runs in the child: our SIGKILL ends it too, by the signal on which tracers clean up."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""How cost grows: with keys, threads, and the length of strings; and all that depends on the number of sites."""
+"""Measures how cost grows: with keys, threads, the length of strings, and the number of sites."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SITE_BY_SITE_S = 0.05
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a curve: the program's body, the target's words after the hits, what must come out."""
+    """A point of a curve: the program's body, the target's words after the hits, what must come out."""
 
     row: Row
     body: str
@@ -32,7 +32,7 @@ class Point:
 
 
 class Patience:
-    """How long each contestant took for how many sites, in seconds.
+    """The times that each contestant took for how many sites, in seconds.
 
     One that attaches site by site takes minutes for thousands, and as long again, deaf to every signal, to let go of
     them (bpftrace 0.17 on Linux 6.18: 0.1 to 0.4 s a site); it is not asked for more than it can do.
@@ -51,12 +51,12 @@ class Patience:
             return
 
     def note(self, who: str, count: int, seconds: float) -> None:
-        """What it took."""
+        """Notes the seconds that a contestant took."""
         self._took[who, count] = seconds
 
 
 def sites(setting: Setting) -> list[Work]:
-    """From start to end with so many functions of one program, each called once."""
+    """The works from start to end with so many functions of one program, each called once."""
     works = []
     patience = Patience()
     for count in (count for count in SITES if count <= setting.most):

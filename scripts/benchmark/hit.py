@@ -33,17 +33,17 @@ class Question:
 
 
 def no_answer(_out: bytes, _hits: int) -> tuple[str, ...]:
-    """Of an empty body."""
+    """The faults in the answer of an empty body: none."""
     return ()
 
 
 def counted(out: bytes, hits: int) -> tuple[str, ...]:
-    """Of `@ = count()`."""
+    """The faults in the answer of `@ = count()`."""
     return differs(entries(out), {"": hits})
 
 
 def in_buckets(out: bytes, hits: int) -> tuple[str, ...]:
-    """Of `@ = hist(arg0)`."""
+    """The faults in the answer of `@ = hist(arg0)`."""
     counts, expected = buckets(out), log2_counts(hits)
     if counts == expected:
         return ()
@@ -51,22 +51,22 @@ def in_buckets(out: bytes, hits: int) -> tuple[str, ...]:
 
 
 def by_number(out: bytes, hits: int) -> tuple[str, ...]:
-    """Of `@[arg0 & 15] = count()`."""
+    """The faults in the answer of `@[arg0 & 15] = count()`."""
     return differs(entries(out), spread_over(map(str, range(16)), hits))
 
 
 def by_name(out: bytes, hits: int) -> tuple[str, ...]:
-    """Of `@[str(arg1)] = count()`."""
+    """The faults in the answer of `@[str(arg1)] = count()`."""
     return differs(entries(out), spread_over(NAMES, hits))
 
 
 def by_member(out: bytes, hits: int) -> tuple[str, ...]:
-    """Of the number in the inner one of two structs."""
+    """The faults in the answer about the number in the inner one of two structs."""
     return differs(entries(out), spread_over(map(str, range(4)), hits))
 
 
 def each_timed(out: bytes, hits: int) -> tuple[str, ...]:
-    """Of the time since the hit before: all in some bucket."""
+    """The faults in the answer about the time since the hit before: all hits are in some bucket."""
     counted = sum(buckets(out))
     return () if counted == hits else (f"counts {counted:,} of {hits:,}",)
 
@@ -116,7 +116,7 @@ def _of_calls(setting: Setting, key: str, title: str) -> Work:
 
 
 def ask_calls(setting: Setting, key: str, one: Speaker) -> Reading:
-    """One run of one way to time calls. bpftrace knows one alone."""
+    """Runs one way to time calls. bpftrace knows one alone."""
     subjects = setting.subjects
     idiom = (
         f"{subjects.function} {{ @start[tid] = nsecs; }}"
@@ -136,7 +136,7 @@ def _of(setting: Setting, question: Question) -> Work:
 
 
 def ask(setting: Setting, question: Question, one: Speaker) -> Reading:
-    """One run of one question."""
+    """Runs one question."""
     subjects = setting.subjects
     program = f"{question.types}{subjects.usdt} {{ {question.body} }}"
     ran = traced(setting, one, program, subjects.command(question.what, setting.hits))

@@ -29,13 +29,13 @@ class Host:
 
     @property
     def line(self) -> str:
-        """All of it, in a sentence."""
+        """The host in a sentence."""
         load = f"load {self.load_before:.2f} before, {self.load_after:.2f} after"
         return f"{self.machine}; {load}; {self.day}. {', '.join(self.versions)}."
 
 
 def host(load_before: float, load_after: float, day: str, versions: tuple[str, ...]) -> Host:
-    """Of this machine."""
+    """The facts about this machine."""
     cores = len(os.sched_getaffinity(0))
     return Host(platform.release(), _processor(), cores, load_before, load_after, day, versions)
 
@@ -47,7 +47,7 @@ def version_of_tree(tree: Path) -> str:
 
 
 def version_of_package(name: str) -> str:
-    """As Debian's packages have it; nothing elsewhere."""
+    """The version in Debian's list of packages; nothing elsewhere."""
     return _said(["dpkg-query", "-W", "-f", "${Version}", name])
 
 
@@ -59,7 +59,7 @@ def _said(command: list[str]) -> str:
 
 
 def load() -> float:
-    """Of the last minute."""
+    """The load of the last minute."""
     return os.getloadavg()[0]
 
 

@@ -13,7 +13,7 @@ _PLACES = ("/usr/lib/jvm/*/lib/server/libjvm.so", "/usr/lib/jvm/*/jre/lib/*/serv
 
 
 def listing(setting: Setting) -> list[Work]:
-    """Of libjvm: hundreds of USDT sites, and tens of thousands of functions."""
+    """The works of listing libjvm: hundreds of USDT sites, and tens of thousands of functions."""
     works = []
     for key, search, what in (("list-usdt", "usdt", "USDT probes"), ("list-functions", "uprobe", "functions")):
         row = Row(key, f"list libjvm's {what}", "ms", floor="typer")

@@ -41,7 +41,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Work:
-    """One thing to do: `runs` by contestant, `absent` the reasons of those who cannot.
+    """A thing to do: `runs` by contestant, `absent` the reasons of those who cannot.
 
     `warm` is run once, unmeasured, before a contestant's first run, so that its caches are filled.
     """
@@ -63,7 +63,7 @@ class Cell:
 
     @property
     def figures(self) -> tuple[float, ...]:
-        """Those of the rounds that gave one."""
+        """The figures of the rounds that gave one."""
         return tuple(value for value in self.values if value is not None)
 
 

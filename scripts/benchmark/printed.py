@@ -39,7 +39,7 @@ def judged(ran: Ran, hits: int, seconds: float) -> Reading:
 
 
 def received(out: bytes, hits: int) -> tuple[int, bool]:
-    """How many lines came, and whether they are those of all hits in their order."""
+    """Counts the lines that came, and says whether they are those of all hits in their order."""
     start = out.find(b"0 alpha\n")
     if start >= 0 and zlib.crc32(out[start:].rstrip(b"\n") + b"\n") == _sum_of_all(hits):
         return hits, True

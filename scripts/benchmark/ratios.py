@@ -13,7 +13,9 @@ _COSTS = ("ms", "ns", "MB")
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times `of` (a contestant in the same row, or the floor of that row) `who` is: less is better."""
+    """The cost of `who` in terms of that of `of` (a contestant in the same row, or the floor of that row): less is
+    better.
+    """
 
     row: str
     who: str
@@ -22,12 +24,12 @@ class Ratio:
 
     @property
     def name(self) -> str:
-        """As a column, and in the baseline."""
+        """The name of its column, and of its entry in the baseline."""
         return f"{self.who} ÷ {self.of}"
 
 
 def ratios(results: Results) -> list[Ratio]:
-    """All of them, row by row."""
+    """The ratios of all rows, row by row."""
     return [ratio for row in results.rows if row.unit in _COSTS for ratio in _of_row(results, row)]
 
 
@@ -46,7 +48,7 @@ def _of_row(results: Results, row: Row) -> Iterator[Ratio]:
 
 
 def _others(results: Results, who: str) -> list[str]:
-    """Whom a tracer is held against: every bpftrace, bcc where it is ftrace, itself of another tree."""
+    """The contestants that a tracer is held against: every bpftrace, bcc where it is ftrace, itself of another tree."""
     backend = who.split()[1]
     peers = [name for name in results.contestants if name.startswith("bpftrace ")]
     if who != f"tracer {backend}":

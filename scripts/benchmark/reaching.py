@@ -64,7 +64,7 @@ _ADDED = {"count": 30.0, "hist": 76.0, "key": 58.0}
 
 
 def verdicts(results: Results, bpftraces: Sequence[tuple[str, tuple[int, ...]]]) -> list[Verdict]:
-    """Of every limit that can be held against something in these results; `bpftraces` by name and version."""
+    """The verdict on every limit that can be held against these results; `bpftraces` by name and version."""
     every = [*_ratios(results, bpftraces), *_additions(results, bpftraces), *_wholes(results)]
     return [verdict for verdict in every if verdict is not None]
 
@@ -99,7 +99,9 @@ def _within(row: str, who: str, most: float, of: str, spread: Spread | None) -> 
 
 
 def _additions(results: Results, bpftraces: Sequence[tuple[str, tuple[int, ...]]]) -> Iterator[Verdict | None]:
-    """What a hit adds to an empty program in the same round, beside what the newer bpftrace adds to its own."""
+    """The verdicts on what a hit adds to an empty program in the same round, beside what the newer bpftrace adds to its
+    own.
+    """
     floor = results.floor("program")
     for row, was in _ADDED.items():
         added = difference(results.cell(row, "tracer bcc").values, floor)
@@ -136,5 +138,5 @@ def _wholes(results: Results) -> Iterator[Verdict | None]:
 def _that_ran(
     results: Results, row: str, bpftraces: Sequence[tuple[str, tuple[int, ...]]]
 ) -> list[tuple[str, tuple[int, ...]]]:
-    """Those with a figure there, the oldest first."""
+    """The bpftraces with a figure in a row, the oldest first."""
     return sorted((peer for peer in bpftraces if results.has(row, peer[0])), key=lambda peer: peer[1])

@@ -51,7 +51,7 @@ class Report:
     compared: str | None = None
 
     def against(self, kept: Baseline) -> Report:
-        """With what became of the ratios since."""
+        """The report with what became of the ratios since."""
         where = "" if kept.machine == self.host.machine else f", on another machine ({kept.machine})"
         return replace(self, changes=changes(kept, self.ratios), compared=f"“was” is the baseline of {kept.day}{where}")
 
@@ -66,21 +66,21 @@ class Report:
         return grid(self.results, self.ratios, self.verdicts, self.changes)
 
     def text(self) -> str:
-        """For a terminal."""
+        """The report for a terminal."""
         compared = (
             f"{self.compared}; {len(self.regressions)} ratios became worse beyond the noise\n" if self.compared else ""
         )
         return f"{self.host.line}\n\n{as_text(self.table)}{compared}"
 
     def write(self, page: Path) -> None:
-        """As a page of the documentation, without what it was compared with. The page's sections stay."""
+        """Writes it as a page of the documentation, without what it was compared with. The page's sections stay."""
         table = as_markdown(grid(self.results, self.ratios, self.verdicts, {}))
         _, heading, sections = page.read_text().partition("\n## ") if page.exists() else ("", "", "")
         page.write_text(_PAGE.format(host=self.host.line, table=table.rstrip()) + heading + sections)
 
 
 def to_json(report: Report) -> str:
-    """All of it as one object; figures round by round."""
+    """The report as one object; figures round by round."""
     return json.dumps(
         {
             "host": asdict(report.host),

@@ -8,7 +8,7 @@ from scripts.benchmark.model import Cannot, Cell, Reading, Results, Row, Work
 
 
 def run_rounds(works: Sequence[Work], contestants: Sequence[str], rounds: int, say: Callable[[str], None]) -> Results:
-    """All figures. `say` is told what begins."""
+    """Runs all works in rounds, and returns all figures. `say` is told what begins."""
     gathered = _Gathered(works)
     for number in range(rounds):
         for work in works:
@@ -23,7 +23,7 @@ def _rotated(names: list[str], by: int) -> list[str]:
 
 
 class _Gathered:
-    """What came so far."""
+    """The figures that came so far."""
 
     def __init__(self, works: Sequence[Work]) -> None:
         self._works = works
@@ -32,7 +32,7 @@ class _Gathered:
         self._absent = {(row.key, who): why for work in works for row in work.rows for who, why in work.absent.items()}
 
     def ask(self, work: Work, who: str, number: int, say: Callable[[str], None]) -> None:
-        """One run; two where caches are to be filled first."""
+        """Runs a work once; twice where caches are to be filled first."""
         first = work.rows[0].key
         if (first, who) in self._absent:
             return
@@ -55,7 +55,7 @@ class _Gathered:
         self._faults.setdefault((rows[0].key, who), []).extend(reading.faults)
 
     def results(self, contestants: Sequence[str]) -> Results:
-        """As a table."""
+        """The figures as a table."""
         keys = dict.fromkeys([*self._values, *self._absent])
         cells = {
             key: Cell(tuple(self._values.get(key, ())), tuple(self._faults.get(key, ())), self._absent.get(key))

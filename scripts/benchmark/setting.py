@@ -54,7 +54,7 @@ def ended_well(ran: Ran) -> Ran:
 def traced(
     setting: Setting, one: Speaker, program: str, command: list[str], environment: Mapping[str, str] | None = None
 ) -> Ran:
-    """One run of a program on a target that tells what its hits cost (`spent`)."""
+    """Runs a program on a target that tells what its hits cost (`spent`)."""
     setting.subjects.forget()
     return ended_well(one.trace(program, setting.timeout_s, command, environment))
 

@@ -1,4 +1,4 @@
-"""Those that speak the language: tracer on its two backends, of this tree or another, and every bpftrace."""
+"""The speakers of the language: tracer on its two backends, of this tree or another, and every bpftrace."""
 
 from __future__ import annotations
 

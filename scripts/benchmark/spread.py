@@ -24,7 +24,7 @@ class Spread:
 
 
 def spread(figures: Sequence[float]) -> Spread:
-    """Of at least one figure."""
+    """The spread of at least one figure."""
     ordered = sorted(figures)
     return Spread(
         statistics.median(ordered), _quantile(ordered, 0.25), _quantile(ordered, 0.75), ordered[0], ordered[-1]
@@ -36,18 +36,18 @@ def paired(
     others: Sequence[float | None],
     combine: Callable[[float, float], float],
 ) -> Spread | None:
-    """Of the figures that `combine` makes of each round where both have one; None where no round has."""
+    """The spread of the figures that `combine` makes of each round where both have one; None where no round has."""
     figures = [combine(one, other) for one, other in zip(ones, others, strict=False) if one is not None and other]
     return spread(figures) if figures else None
 
 
 def ratio(ones: Sequence[float | None], others: Sequence[float | None]) -> Spread | None:
-    """How many times the other each is, round by round."""
+    """The spread of the quotients, round by round."""
     return paired(ones, others, lambda one, other: one / other)
 
 
 def difference(ones: Sequence[float | None], others: Sequence[float | None]) -> Spread | None:
-    """How much more than the other each is, round by round."""
+    """The spread of the differences, round by round."""
     return paired(ones, others, lambda one, other: one - other)
 
 

@@ -21,7 +21,7 @@ _FIVE = "@ = count() with -c 'hits 5'"
 
 
 def start(setting: Setting) -> list[Work]:
-    """From the start of the process to its end."""
+    """The works that take from the start of the process to its end."""
     begin = partial(_begin, setting)
     warm, cold = partial(_five, setting, "count5-warm", False), partial(_five, setting, "count5-cold", True)
     return [

@@ -19,7 +19,7 @@ _HITS, _MANY = (Path(__file__).with_name(name) for name in ("hits.c", "many.c"))
 
 @dataclass(frozen=True)
 class Place:
-    """Where a probe goes: file offsets of the instruction and, 0 for none, of the semaphore."""
+    """The place of a probe: file offsets of the instruction and, 0 for none, of the semaphore."""
 
     offset: int
     semaphore: int
@@ -46,17 +46,17 @@ class Subjects:
 
     @property
     def usdt(self) -> str:
-        """Its probe as an attach point."""
+        """The attach point of its probe."""
         return f"usdt:{self.hits}:bench:hit"
 
     @property
     def function(self) -> str:
-        """Its function as an attach point."""
+        """The attach point of its function."""
         return f"uprobe:{self.hits}:bench_hit"
 
     @property
     def result(self) -> Path:
-        """Where a target writes its line."""
+        """The file into which a target writes its line."""
         return self.home / "result"
 
     def command(self, what: str, hits: int, threads: int = 1, keys: int = 0, length: int = 0) -> list[str]:
@@ -73,7 +73,7 @@ class Subjects:
         return program
 
     def forget(self) -> None:
-        """Before a run, so that no line of the one before is taken for its own."""
+        """Removes the file of its line before a run, so that no line of the one before is taken for its own."""
         self.result.unlink(missing_ok=True)
 
     def cost(self) -> Cost | None:
@@ -120,7 +120,7 @@ def compile_c(sources: list[str], program: Path) -> None:
 
 
 def place_of_usdt(program: Path) -> Place:
-    """Of its only USDT probe."""
+    """The place of its only USDT probe."""
     with program.open("rb") as file:
         elf = ELFFile(file)
         for section in elf.iter_sections():
@@ -133,7 +133,7 @@ def place_of_usdt(program: Path) -> Place:
 
 
 def place_of_function(program: Path, name: str) -> Place:
-    """Of the first instruction of a function."""
+    """The place of the first instruction of a function."""
     with program.open("rb") as file:
         elf = ELFFile(file)
         for section in elf.iter_sections():

@@ -84,7 +84,7 @@ def _tasks(pid: int) -> list[Path]:
 
 
 def _share(pid: int) -> int:
-    """Its proportional share of the pages it holds; 0 where it is gone."""
+    """The share of a process in the pages it holds (PSS); 0 where it is gone."""
     try:
         match = _PSS.search(Path(f"/proc/{pid}/smaps_rollup").read_text())
     except OSError:

@@ -43,7 +43,7 @@ Run = Callable[[], Reading]
 
 
 def runs_of_hits(setting: Setting, question: str) -> tuple[dict[str, Run], dict[str, str]]:
-    """Those that can answer one of the questions of hit.py, and why others cannot."""
+    """The tools that can answer one of the questions of hit.py, and why others cannot."""
     asked: dict[str, Run] = {}
     if question in _EXPRESSIONS:
         asked["argdist"] = partial(_argdist, setting, question)
@@ -53,7 +53,7 @@ def runs_of_hits(setting: Setting, question: str) -> tuple[dict[str, Run], dict[
 
 
 def runs_of_events(setting: Setting) -> tuple[dict[str, Run], dict[str, str]]:
-    """Those that print."""
+    """The tools that print."""
     return _sorted({"trace": partial(_trace, setting), "uprobe": partial(_uprobe, setting)})
 
 

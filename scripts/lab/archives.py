@@ -1,4 +1,6 @@
-"""Where this host takes Debian's packages from, by its apt sources (sources.list(5)): the same for other suites."""
+"""The archives from which this host takes Debian's packages, by its apt sources (sources.list(5)): the same for other
+suites.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _ONE_LINE = re.compile(r"deb\s+(?:\[([^]]*)\]\s+)?(\S+)\s+(\S+)\s+(\S.*)")
 
 @dataclass(frozen=True)
 class Archive:
-    """One archive and the options that say whom to trust for it, in words of deb822: `Signed-By`, `Trusted`."""
+    """An archive and the options that say whom to trust for it, in words of deb822: `Signed-By`, `Trusted`."""
 
     uri: str
     suites: tuple[str, ...]
@@ -28,7 +30,7 @@ class Archive:
         return Path(named[0]) if len(named) == 1 and named[0].startswith("/") else None
 
     def stanza(self, suites: Sequence[str]) -> str:
-        """It as a paragraph of a .sources file, with these suites and the component main."""
+        """The archive as a paragraph of a .sources file, with these suites and the component main."""
         fields = [("Types", "deb"), ("URIs", self.uri), ("Suites", " ".join(suites)), ("Components", "main")]
         # The key itself may stand there, on lines of its own.
         return "".join(f"{name}:{' ' * value[0].isprintable()}{value}\n" for name, value in (*fields, *self.options))
@@ -55,7 +57,7 @@ def debian(folder: Path = Path("/etc/apt")) -> Archive:
 
 
 def _debians(folder: Path) -> Iterator[Archive]:
-    """Those of the host that may be Debian's, its own files first."""
+    """The archives of the host that may be Debian's, its own files first."""
     parts = folder / "sources.list.d"
     for path in dict.fromkeys((folder / "sources.list", parts / "debian.sources", *sorted(parts.glob("*")))):
         parse = {".sources": _deb822, ".list": _one_line}.get(path.suffix)

@@ -60,7 +60,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run ended: `status` is the command's, None where the guest never said (it crashed, or time was up)."""
+    """The end of a run: `status` is the command's, None where the guest never said (it crashed, or time was up)."""
 
     status: int | None
     console: str
@@ -151,7 +151,7 @@ def _follow(
 
 
 def _status(path: Path) -> int | None:
-    """None where the file is not there or not whole: the guest makes it, and then writes it."""
+    """The status in a file; None where that is not there or not whole: the guest makes it, and then writes it."""
     try:
         text = path.read_text()
     except FileNotFoundError:
@@ -197,7 +197,7 @@ def _clock() -> tuple[str, ...]:
 
 
 def _counter_khz() -> int | None:
-    """How fast this machine's time-stamp counter runs, which is what an emulated one shows, if it has one."""
+    """The rate of this machine's time-stamp counter, which is what an emulated one shows, if it has one."""
     if platform.machine() != "x86_64":
         return None
     page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)

@@ -1,4 +1,4 @@
-"""Where kernels are kept: each thing in a directory that is named for what it was made from, and made whole or not."""
+"""The cache of kernels: each thing in a directory that is named for what it was made from, and made whole or not."""
 
 from __future__ import annotations
 

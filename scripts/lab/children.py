@@ -64,7 +64,7 @@ def run(command: Sequence[str], output: BinaryIO, directory: Path | None = None,
 
 
 def _end_with_parent() -> None:
-    """In the child: our SIGKILL ends it too."""
+    """Runs in the child: our SIGKILL ends it too."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

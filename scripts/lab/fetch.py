@@ -24,7 +24,7 @@ _LISTS_ARE_GOOD_FOR_S = 24 * 3600
 
 @dataclass(frozen=True)
 class Package:
-    """One version of a package."""
+    """A package in one version."""
 
     name: str
     version: str

@@ -1,5 +1,5 @@
-"""From a row of the table to something that boots: the kernel's file, and the modules that a guest needs before it sees
-this machine's files.
+"""Makes of a row of the table something that boots: the kernel's file, and the modules that a guest needs before it
+sees this machine's files.
 """
 
 from __future__ import annotations

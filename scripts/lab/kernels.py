@@ -11,7 +11,7 @@ BCC, FTRACE = "bcc", "ftrace"
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel of the laboratory.
+    """A kernel of the laboratory.
 
     `package`: a pattern of Debian's packages, its first group being the number that grows; None for the one we build.
     `parts`: the packages that it consists of, where it holds no file itself.

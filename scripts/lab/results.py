@@ -23,7 +23,7 @@ _HEADER = ("kernel", "run on", "where from", "backend", *_COUNTED, "suite", "own
 
 @dataclass(frozen=True)
 class Result:
-    """One test in a guest.
+    """The result of a test in a guest.
 
     `outcome` is passed, skipped or failed; or refused or excepted, where the suite says that the backend refuses the
     case, or answers otherwise on such a kernel, and it did so.
@@ -36,7 +36,7 @@ class Result:
 
     @property
     def part(self) -> str:
-        """What it is counted with."""
+        """The part with which it is counted."""
         if self.backend is None:
             return _OWN
         return f"{'suite' if self.test.startswith('tests/suite/') else 'contract'} on {self.backend}"
@@ -117,7 +117,7 @@ def rows(results: Sequence[Result]) -> list[Row]:
 
 
 def report(outcome: Outcome) -> str:
-    """Some lines: the counts, and all that went wrong."""
+    """The report in some lines: the counts, and all that went wrong."""
     verdict = "passed" if outcome.passed else "FAILED"
     lines = [f"{outcome.kernel} ({outcome.release or 'did not boot'}): {verdict}, {outcome.took_s:.0f} s"]
     lines += [f"  {row}" for row in rows(outcome.results)]
@@ -143,7 +143,7 @@ def kept(kernel: str) -> Outcome | None:
 
 
 def to_json(outcome: Outcome) -> str:
-    """All of it, as one object."""
+    """The outcome as one object."""
     return json.dumps(asdict(outcome))
 
 

@@ -88,7 +88,7 @@ def _is_well(kernel: Kernel, outcome: Outcome | NotAvailable) -> bool:
 
 
 def _outcomes(kernels: Sequence[Kernel], quick: bool, again: bool) -> Iterator[tuple[Kernel, Outcome | NotAvailable]]:
-    """In the order in which they end."""
+    """The kernels with their outcomes, in the order in which they end."""
     _prepare(kernels, quick)
     with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
         longest_first = sorted(kernels, key=lambda row: -len(row.backends))
@@ -118,7 +118,7 @@ def _outcome(kernel: Kernel, part: str, earlier: Outcome | None, gives_way: bool
 
 
 def _part(kernel: Kernel, quick: bool) -> str:
-    """Which of the contract, the suite and the random programs run on a kernel."""
+    """Chooses which of the contract, the suite and the random programs run on a kernel."""
     return _WHOLE if not quick else _SIXTH if kernel.name in _RUN_WHOLE else _THIRD
 
 
@@ -207,14 +207,16 @@ def _trouble(ended: Ended, said: str, timeout_s: float) -> list[str]:
 
 
 def _flags(kernel: Kernel) -> tuple[bool, bool, bool]:
-    """How BPF programs are compiled for a kernel: whether they sleep, whether their links bear cookies, and whether
-    helpers copy the kernel's memory.
+    """The flags by which BPF programs differ for a kernel: whether they sleep, whether their links bear cookies, and
+    whether helpers copy the kernel's memory.
     """
     return "sleepable" in kernel.features, "multi" in kernel.features, "reads" in kernel.features
 
 
 def _objects(flags: tuple[bool, bool, bool], part: str) -> Path:
-    """Where the BPF objects of a part are kept, apart from those of others: a cache of tracer's holds some hundred."""
+    """The directory that keeps the BPF objects of a part, apart from those of others: a cache of tracer's holds some
+    hundred.
+    """
     name = "-".join("yes" if flag else "no" for flag in flags)
     return cache_directory() / "objects" / name / part.replace("/", "-of-")
 

@@ -1,1 +1,1 @@
-"""What the live tests stand on: running the command line, and looking at what it leaves in the kernel."""
+"""The ground of the live tests: they run the command line, and look at what it leaves in the kernel."""

@@ -31,7 +31,7 @@ Attribute: TypeAlias = "ctypes.Array[ctypes.c_char]"
 
 @dataclass
 class Map:
-    """One map. `elements` are those of a hash, or of an array what is not zero."""
+    """A map of the fake kernel. `elements` are those of a hash, or of an array what is not zero."""
 
     kind: int
     key_size: int
@@ -93,7 +93,7 @@ class Map:
             raise _failure(errno.ENOENT)
 
     def words(self, key: bytes, cpu: int = 0) -> list[int]:
-        """What a program on this CPU sees: the words of its slot, zeros where there is none yet."""
+        """The words that a program on this CPU sees: those of its slot, zeros where there is none yet."""
         try:
             value = self.get(key)
         except OSError:
@@ -167,7 +167,7 @@ class FakeBpf:
         self._pending.append((command, after, action))
 
     def call(self, number: int, *arguments: object) -> int:
-        """In place of `kernel.syscall.call`."""
+        """Stands in for `kernel.syscall.call`."""
         assert number == syscall.number_of("bpf")
         command, attribute, _ = arguments
         assert isinstance(command, ctypes._SimpleCData)

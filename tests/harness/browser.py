@@ -49,7 +49,7 @@ class Tab:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """One command of the DevTools protocol."""
+        """Sends a command of the DevTools protocol."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
         if self._session:
@@ -99,7 +99,7 @@ class Tab:
             time.sleep(0.02)
 
     def value(self, expression: str) -> Any:
-        """What an expression of the page's language gives."""
+        """The value of an expression of the page's language."""
         done = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in done, done
         return done["result"].get("value")
@@ -129,7 +129,7 @@ class Tab:
             self.call("Input.dispatchKeyEvent", type=kind, key=key)
 
     def picture(self, path: Path) -> None:
-        """What is to be seen, as PNG."""
+        """Writes what is to be seen, as PNG."""
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
 

@@ -3,50 +3,128 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.harness.cli import tracer
 
+_THREAD = 100_000_000
+"""The numbers of a thread's calls begin with its own times this."""
+
 
 class Trees(NamedTuple):
     """A run: calls that returned, and that were left, by the program's own count; `wrong` is what tracer says
-    otherwise. `more_ns` are what the durations have more than the program's own, from the shortest to the longest.
+    otherwise. `more_ns` are what the durations have more than the program's own clock in the call, less what its probes
+    took, from the shortest to the longest; `beyond` are those that are longer than twice the cost of the probes.
     """
 
     returned: int
     abandoned: int
     wrong: tuple[str, ...]
     more_ns: tuple[int, ...]
+    beyond: int
+
+
+class Own(NamedTuple):
+    """What the program says of a call: see there."""
+
+    id: int
+    result: int
+    inside: int
+    around: int
+    before: int
+    entered: int
+    turns: int
+
+
+class Seen(NamedTuple):
+    """What tracer says of it."""
+
+    result: int
+    duration: int
+    self_time: int
+    probe_time: int
 
 
 def compared(path: Path, backend: str, seed: int, trees: int, said: Path) -> Trees:
-    """Traces so many trees of a seed. `said`: a file for what tracer prints."""
-    text = f'call:{path}:node, call:{path}:other {{ printf("%d %d %d\\n", arg0, retval, duration); }}'
+    """Traces so many trees of a seed, the calls of each function in a clause of its own. `said`: a file for what tracer
+    prints.
+    """
+    shown = '{ printf("%d %d %d %d %d\\n", arg0, retval, duration, self_time, probe_time); }'
+    text = f"call:{path}:node {shown} call:{path}:other {shown}"
     done = tracer("-q", "--backend", backend, "-o", str(said), "-c", f"{path} {seed} {trees}", "-e", text)
-    stated: dict[int, tuple[int, int]] = {}
+    stated: dict[int, Own] = {}
     returned = abandoned = 0
     for line in done.text.splitlines():
         match line.split():
             case ["own", *words]:
-                number, result, ns = map(int, words)
-                stated[number] = result, ns
+                call = Own(*map(int, words))
+                stated[call.id] = call
             case ["all", *words]:
                 returned, abandoned = map(int, words)
     wrong = [] if len(stated) == returned and done.status == 0 else [f"the program printed {len(stated)} of {returned}"]
-    seen: dict[int, tuple[int, int]] = {}
+    seen: dict[int, Seen] = {}
     for line in said.read_text().splitlines():
         if line:
-            number, result, ns = map(int, line.split())
+            number, *values = map(int, line.split())
             wrong += [f"call {number} is there twice"] if number in seen else []
-            seen[number] = result, ns
+            seen[number] = Seen(*values)
     for number in stated.keys() | seen.keys():
-        if stated.get(number, (None,))[0] != seen.get(number, (None,))[0]:
+        if number not in stated or number not in seen or stated[number].result != seen[number].result:
             wrong.append(f"call {number}: {stated.get(number)}, and tracer says {seen.get(number)}")
-        elif seen[number][1] < stated[number][1]:
-            wrong.append(f"call {number} took {stated[number][1]} ns, and tracer says {seen[number][1]}")
     told = re.fullmatch(r"(?:tracer: (\d+) calls? left out: no return, .*\n)?", done.err)
     if told is None or int(told[1] or 0) != abandoned:
         wrong.append(f"{abandoned} calls were left, and tracer says: {done.err}")
-    more = sorted(ns - stated[number][1] for number, (_, ns) in seen.items() if number in stated)
-    return Trees(returned, abandoned, tuple(wrong), tuple(more))
+    if wrong:
+        return Trees(returned, abandoned, tuple(wrong), (), 0)
+    wrong += _times(stated, seen)
+    # By the clocks of the program: what both probes of a call without another inside it take of its caller.
+    alone = sorted(call.around - call.inside for call in stated.values() if not call.entered)
+    cost = alone[len(alone) // 2]
+    more = sorted(_more(stated[number], call) for number, call in seen.items())
+    beyond = sum(_more(stated[number], call) > 2 * cost * (1 + stated[number].entered) for number, call in seen.items())
+    return Trees(returned, abandoned, tuple(wrong), tuple(more), beyond)
+
+
+def _more(stated: Own, seen: Seen) -> int:
+    return seen.duration + seen.probe_time - stated.inside
+
+
+def _times(stated: Mapping[int, Own], seen: Mapping[int, Seen]) -> Iterator[str]:
+    """What is wrong with the times."""
+    threads: dict[int, list[Own]] = {}
+    for call in stated.values():
+        threads.setdefault(call.id // _THREAD, []).append(call)
+    costs: dict[tuple[int, int], set[int]] = {}
+    for calls in threads.values():
+        for number, call in enumerate(calls):
+            told = seen[call.id]
+            if not call.inside <= told.duration + told.probe_time <= call.around:
+                yield f"{call}: {told} is not between both clocks"
+            if call.turns:
+                if not 0 <= told.self_time <= told.duration:
+                    yield f"{call}: {told}"
+                continue
+            ended = calls[call.before : number]
+            below = sum(seen[child.id].self_time for child in ended)
+            if told.self_time != max(told.duration - below, 0):
+                yield f"{call}: {told}, and calls below have {below} ns"
+            if told.duration:
+                costs.setdefault((call.entered, len(ended)), set()).add(told.probe_time)
+    yield from _costs(costs)
+
+
+def _costs(costs: Mapping[tuple[int, int], set[int]]) -> Iterator[str]:
+    """Probes take so much for each call that was entered, and for each that has ended."""
+    (between,), (one,) = costs[0, 0], costs[1, 1]
+    for (entered, ended), taken in costs.items():
+        if entered == ended and taken != {between + entered * (one - between)}:
+            yield f"{entered} calls inside take {taken}, none {between}, one {one}"
+        if not all(between + ended * (one - between) <= ns <= between + entered * (one - between) for ns in taken):
+            yield f"{entered} calls inside, of which {ended} ended, take {taken}"
+
+
+def spread(more_ns: Sequence[int]) -> str:
+    """Median and 99% of some times, in us."""
+    return f"{more_ns[len(more_ns) // 2] / 1000:.1f}, {more_ns[len(more_ns) * 99 // 100] / 1000:.1f} us"

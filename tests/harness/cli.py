@@ -40,7 +40,7 @@ _OVERHEAD = re.compile(r"(?:\S+:\d+:\d+\n)?[^\n]*\n *\^+ warning: \d+ hits a sec
 
 
 def without_overhead(said: str) -> str:
-    """What tracer said but for warnings of overhead: whether there are any depends on the machine."""
+    """The lines that tracer said, but for warnings of overhead: whether there are any depends on the machine."""
     return _OVERHEAD.sub("", said)
 
 
@@ -53,7 +53,9 @@ _SILENCE = re.compile(
 
 
 def without_silence(said: str) -> str:
-    """What tracer said but for why attach points were not hit: what runs on the machine is part of the answer."""
+    """The lines that tracer said, but for why attach points were not hit: what runs on the machine is part of the
+    answer.
+    """
     return _SILENCE.sub("", said)
 
 
@@ -63,7 +65,9 @@ _SLOW = re.compile(
 
 
 def without_slow(said: str) -> str:
-    """What tracer said but for how long the kernel takes to remove probes: a busy machine is part of the answer."""
+    """The lines that tracer said, but for how long the kernel takes to remove probes: a busy machine is part of the
+    answer.
+    """
     return _SLOW.sub("", said)
 
 
@@ -85,12 +89,12 @@ class Done:
 
     @property
     def out(self) -> bytes:
-        """What it printed, but for the blank lines before the maps."""
+        """The output, but for the blank lines before the maps."""
         return without_blanks(self.printed)
 
     @property
     def err(self) -> str:
-        """What it said, but for warnings of overhead and that the kernel takes long to remove probes."""
+        """The messages, but for warnings of overhead and that the kernel takes long to remove probes."""
         return without_slow(without_overhead(self.said))
 
     @property
@@ -191,22 +195,22 @@ class Running:
 
     @property
     def printed(self) -> bytes:
-        """All that it printed so far."""
+        """The output so far."""
         return self._out.read_bytes()
 
     @property
     def out(self) -> bytes:
-        """What it printed so far, but for the blank lines before the maps."""
+        """The output so far, but for the blank lines before the maps."""
         return without_blanks(self.printed)
 
     @property
     def err(self) -> str:
-        """What it said so far, but for warnings of overhead."""
+        """The messages so far, but for warnings of overhead."""
         return without_slow(without_overhead(self.said))
 
     @property
     def said(self) -> str:
-        """All that it said so far."""
+        """The messages so far, all of them."""
         return self._err.read_text(errors="replace")
 
     def wait_for(self, text: str, timeout: float = PATIENCE_S) -> None:

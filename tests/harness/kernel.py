@@ -1,4 +1,5 @@
-"""What tracers leave in the kernel: lines of uprobe_events, tracefs instances, BPF programs, maps, links and pins."""
+"""The traces of tracers in the kernel: lines of uprobe_events, tracefs instances, BPF programs, maps, links and pins.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class Traces:
     pins: frozenset[str]
 
     def beyond(self, before: Traces) -> dict[str, list[object]]:
-        """What is here and was not before, by kind."""
+        """The traces that are here and were not before, by kind."""
         return {
             field.name: sorted(new)
             for field in fields(self)
@@ -43,12 +44,12 @@ class Traces:
         }
 
     def still_in(self, later: Traces) -> Traces:
-        """What is in both."""
+        """The traces that are in both."""
         return Traces(*(getattr(self, field.name) & getattr(later, field.name) for field in fields(self)))
 
 
 def traces() -> Traces:
-    """What there is now."""
+    """The traces that there are now."""
     instances = TRACEFS / "instances"
     pins = Path("/sys/fs/bpf")
     return Traces(
@@ -70,7 +71,7 @@ def uprobe_events() -> list[str]:
 
 
 def left_since(before: Traces, patience_s: float = _GRACE_S) -> dict[str, list[object]]:
-    """What is new since a snapshot and stays, after giving the kernel time to free what nobody holds.
+    """The traces that are new since a snapshot and stay, after giving the kernel time to free what nobody holds.
 
     What a living process holds open is not left, nor is what another program defined: they may run beside the tests.
     """
@@ -136,7 +137,8 @@ def _ids(command: int) -> Iterator[int]:
 
 
 class KernelLog:
-    """What the kernel says about breakpoints that it did not take out, from now on; nothing where it cannot be read."""
+    """The kernel's messages about breakpoints that it did not take out, from now on; nothing where it cannot be read.
+    """
 
     def __init__(self) -> None:
         try:

@@ -1,5 +1,5 @@
-"""Which legs of a suite are run, and in which order ahead of the tests that look at them. A leg is a case, a backend
-and a format.
+"""Chooses the legs of a suite that are run, and their order ahead of the tests that look at them. A leg is a case, a
+backend and a format.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def backends_of(number: int, meets: bool) -> tuple[str, ...]:
 
 
 def in_formats(formats: Sequence[str], run: Callable[..., Done]) -> dict[str, Done]:
-    """What one run says in several formats: `run` is given the options for all but the first of them."""
+    """The output of one run in several formats: `run` is given the options for all but the first of them."""
     with TemporaryDirectory() as folder:
         files = {format: Path(folder) / format for format in formats[1:]}
         done = run(*(word for format, file in files.items() for word in ("--also", f"{format}:{file}")))

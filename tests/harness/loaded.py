@@ -1,4 +1,4 @@
-"""What a command line makes the interpreter load: modules, libraries, processes."""
+"""Tells what a command line makes the interpreter load: modules, libraries, processes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ json.dump(sorted(sys.modules), sys.stdout)
 
 @dataclass(frozen=True)
 class Loaded:
-    """Of one run, without what an empty Typer program loads and without private modules of the standard library.
+    """The modules and files of one run, without what an empty Typer program loads and without private modules of the
+    standard library.
 
     `modules`: those of this package, its name left out; `other`: all others. `started`: how processes were started;
     `opened`: the files of /proc that were opened, once for each time. `maps`: the files mapped at the end. `peak_kb`:

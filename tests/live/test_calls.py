@@ -142,7 +142,8 @@ def test_calls_of_threads_and_recursions_keep_their_arguments_and_results(
 ) -> None:
     done = traced(
         calls, backend,
-        f"call:{calls}:tree {{ @tree[arg0, retval] = count(); @n = count(); @slow[duration > 0] = count(); }}"
+        f"call:{calls}:tree {{ @tree[arg0, retval] = count(); @n = count(); }}"
+        f" call:{calls}:tree {{ @slow[duration + probe_time > 0] = count(); }}"
         f" call:{calls}:even, call:{calls}:odd {{ @both[func, arg0, retval] = count(); }}"
         f" call:{calls}:deep {{ @deep = count(); @sum = sum(depth); if (retval != args.a) {{ @strange = count(); }} }}",
     )  # fmt: skip
@@ -155,6 +156,22 @@ def test_calls_of_threads_and_recursions_keep_their_arguments_and_results(
     assert found["@both"] == {f"{('even', 'odd')[a % 2 == 0]},{a},{a}": 1 for a in range(12)}
     assert (found["@deep"], found["@sum"]) == (501, sum(range(501)))
     assert "@strange" not in found
+
+
+def test_the_own_times_of_calls_are_the_time_of_the_outermost(calls: Path, backend: str, clean: None) -> None:
+    """Of all functions, whichever clause has them; one is in two clauses."""
+    done = traced(
+        calls, backend,
+        f"call:{calls}:even, call:{calls}:odd {{ @own = sum(self_time); if (arg0 == 11) {{ @whole = sum(duration); }}"
+        " @least[self_time <= duration] = count(); }"
+        f" call:{calls}:deep {{ @own_deep = sum(self_time); @n = count(); }}"
+        f" call:{calls}:d* /depth == 0/ {{ @deep = sum(duration + 0); @probes[probe_time > 500] = count(); }}",
+    )  # fmt: skip
+    found = maps(done)
+    assert (found["@least"], found["@n"], found["@probes"]) == ({"true": 12}, 501, {"true": 1})
+    # A duration that would be less than 0 is 0: then the own times are more together.
+    assert found["@whole"] <= found["@own"] <= found["@whole"] + 12 * 20_000
+    assert found["@deep"] <= found["@own_deep"] <= found["@deep"] + 501 * 20_000
 
 
 def test_calls_that_longjmp_or_an_exception_leaves_are_counted_apart(calls: Path, backend: str, clean: None) -> None:
@@ -296,6 +313,54 @@ def test_calls_of_go_are_told_apart_on_stacks_that_move_and_threads_that_change(
     assert "@risky" not in found and done.err == LEFT.format(1 + 2 + 3 + 4)
 
 
+WORKS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#define PROBED __attribute__((noinline, noclone))
+static long now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_BOOTTIME, &time);
+    return time.tv_sec * 1000000000L + time.tv_nsec;
+}
+static long rounds;
+PROBED long works(long a)
+{
+    for (volatile long i = 0; i < rounds; i++) ;
+    long r = a < 2 ? a : works(a - 1) + works(a - 2);
+    __asm__ volatile("" : "+r"(r));
+    return r;
+}
+int main(int count, char **words)
+{
+    long shortest = 1L << 60;
+    for (rounds = atol(words[1]); shortest == 1L << 60 || count > 2; count--)
+        for (int i = 0; i < 200; i++) {
+            long begun = now();
+            works(6);
+            long took = now() - begun;
+            shortest = took < shortest ? took : shortest;
+        }
+    printf("%ld\n", shortest);
+    return 0;
+}
+"""
+
+
+@pytest.mark.clock
+def test_a_recursive_function_is_timed_as_it_runs_untraced(backend: str, tmp_path: Path, clean: None) -> None:
+    """By the shortest of 200 runs: most are interrupted on a busy machine."""
+    path = compiled_c(tmp_path / "works", WORKS, "-O1")
+    text = f"call:{path}:works /depth == 0/ {{ @ = min(duration); @whole = min(duration + probe_time); }}"
+    for rounds in ("3000", "10000"):
+        untraced = int(subprocess.run([path, rounds], capture_output=True, check=True).stdout)
+        command = f"{path} {rounds}"
+        found = maps(tracer("-q", "-f", "json", "--backend", backend, "-c", command, "-e", text))
+        assert found["@whole"] > 3 * untraced, (found, untraced)
+        assert abs(found["@"] - untraced) < 0.3 * untraced + 25 * 1000, (found, untraced)
+
+
 TAILS = r"""
 #define TOP(name) ".globl " name "\n.type " name ",@function\n" name ":\n.cfi_startproc\n"
 #define END(name) ".cfi_endproc\n.size " name ",.-" name "\n"
@@ -314,6 +379,7 @@ def test_random_trees_of_calls_are_told_as_they_were(backend: str, tmp_path: Pat
     """A sample: `scripts/attack/call_trees` does as many as it is told."""
     found = compared(build("call-trees"), backend, 1, 100, tmp_path / "said")
     assert found.wrong == () and found.returned > 3000 and found.abandoned > 100
+    assert found.beyond < 0.05 * found.returned
 
 
 def test_a_tail_call_ends_with_the_call_that_it_leads_to(backend: str, tmp_path: Path, clean: None) -> None:

@@ -1,6 +1,8 @@
 // Random trees of calls: recursion, exceptions, longjmp(), signals on a stack of their own, fibers, threads. Prints each
-// call that returned: its number, its result, and how long it took by its own clock; and at the end how many returned,
-// and how many were left. `call_trees SEED TREES`.
+// call that returned, in the order of their returns in each thread: its number, its result, how long it took by a clock
+// in it and by one around it, how many calls of its thread had returned as it began, how many were entered inside it,
+// and whether a fiber took its turn meanwhile. At the end how many returned, and how many were left.
+// `call_trees SEED TREES`.
 #include <csetjmp>
 #include <csignal>
 #include <cstdint>
@@ -15,12 +17,12 @@
 constexpr int THREADS = 3, FIBERS = 4, DEEPEST = 12, MOST = 80;
 constexpr size_t STACK = 128 << 10;
 
-struct Returned { long id, result, ns; };
+struct Returned { long id, result, inside, around, before, entered, turns; };
 struct Place { jmp_buf at; };
 
 struct Own {  // of one thread
     uint64_t random;
-    long next, entered, budget;
+    long next, entered, budget, turns;
     int depth, tries, quiet;
     std::vector<Place *> jumps;
     std::vector<Returned> returned;
@@ -48,7 +50,13 @@ static long now()
 
 extern "C" long node(long id);
 extern "C" long other(long id);
-static long call() { long id = own->next++; return chance(2) ? node(id) : other(id); }
+static long call()
+{
+    long id = own->next++, begun = now();
+    long result = chance(2) ? node(id) : other(id);
+    own->returned.back().around = now() - begun;
+    return result;
+}
 static long result_of(long id) { return (id * 2654435761u) % 1000003; }
 
 static void fiber(int number)
@@ -72,7 +80,9 @@ static void run_fiber(int number, bool begin)
     Kept kept = keep();
     if (begin) own->tries = 0, own->jumps.clear(), own->busy[number] = true;
     own->on = number;
+    own->turns++;
     swapcontext(&own->main, &own->fibers[number]);
+    own->turns++;
     own->on = -1;
     put(kept);
 }
@@ -134,12 +144,12 @@ static void act()
 
 static long within(long id)
 {
-    long begun = now();
-    own->entered++;
+    long begun = now(), before = own->returned.size(), entered = ++own->entered, turns = own->turns;
     own->depth++;
     for (int left = chance(5); left > 0 && own->depth < DEEPEST && own->budget > 0; left--, own->budget--) act();
     own->depth--;
-    own->returned.push_back({id, result_of(id), now() - begun});
+    long inside = now() - begun;
+    own->returned.push_back({id, result_of(id), inside, 0, before, own->entered - entered, own->turns - turns});
     return result_of(id);
 }
 
@@ -168,7 +178,9 @@ static void *work(void *argument)
         for (int i = 0; i < FIBERS; i++) while (mine.busy[i]) run_fiber(i, false);
     }
     std::lock_guard<std::mutex> lock(printing);
-    for (const Returned &each : mine.returned) printf("own %ld %ld %ld\n", each.id, each.result, each.ns);
+    for (const Returned &each : mine.returned) 
+        printf("own %ld %ld %ld %ld %ld %ld %d\n", each.id, each.result, each.inside, each.around, each.before,
+               each.entered, each.turns > 0);
     total_entered += mine.entered, total_returned += mine.returned.size();
     return nullptr;
 }

@@ -87,6 +87,7 @@ EXCEPTIONS: dict[str, set[tuple[str, str]]] = {
         ("backends/bcc/events/ring.py", "mmap.mmap(fd)"),
         ("backends/bcc/maps/control.py", "mmap.mmap(fd)"),
         ("kernel/perf.py", "mmap.mmap(self.fd)"),
+        ("kernel/trials/call_cost.py", "mmap.mmap(first)"),
         ("kernel/trials/hit_cost.py", "mmap.mmap(event)"),
         ("kernel/workers/copier.py", "mmap.mmap(-1)"),
         ("target/gate.py", "mmap.mmap(-1)"),

@@ -49,7 +49,7 @@ class _Filter:
     def __init__(self, text: str, fields: Mapping[str, Field]) -> None:
         self._line, self._fields = Line(text, "filter"), fields
         self._tokens = list(self._read(text))
-        self._at = 0
+        self._position = 0
 
     def whole(self) -> str:
         if self._peek().kind == "end":
@@ -73,11 +73,11 @@ class _Filter:
         return [*tokens, _Token("end", "", len(text), len(text))]
 
     def _peek(self) -> _Token:
-        return self._tokens[self._at]
+        return self._tokens[self._position]
 
     def _take(self) -> _Token:
-        token = self._tokens[self._at]
-        self._at += token.kind != "end"
+        token = self._tokens[self._position]
+        self._position += token.kind != "end"
         return token
 
     def _fail(self, message: str, token: _Token, hint: str | None = None) -> ProgramError:

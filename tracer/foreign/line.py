@@ -207,7 +207,7 @@ class _Argument:
         if text[0] == "$":
             return self._variable(begin, end)
         if text[0] == "@":
-            return self._at(begin, end)
+            return self._fixed_address(begin, end)
         if text[0] == "\\":
             return self._immediate(begin, end)
         if text[0] in "+-":
@@ -264,7 +264,7 @@ class _Argument:
         hint = "there are $stack, $stackN, $retval and $comm"
         raise self._fail(f"there is no {text}", begin, end, hint)
 
-    def _at(self, begin: int, end: int) -> model.Value:
+    def _fixed_address(self, begin: int, end: int) -> model.Value:
         text = self._word[begin + 1 : end]
         if _NUMBER.fullmatch(text):
             return model.Address(self._word_of(text, begin, end))

@@ -94,17 +94,17 @@ def paths_of(number: int, names: str = "*") -> str:
     return ",".join([f"{name}:{path}" for name, point in matched if (path := _path(number, point))])
 
 
-_found: dict[tuple[int, str], str] = {}
+_paths: dict[tuple[int, str], str] = {}
 
 
 def _path(number: int, point: str) -> str:
     """The path of the group below a mount point; "" where it is nowhere."""
-    if (number, point) in _found:
-        return _found[number, point]
+    if (number, point) in _paths:
+        return _paths[number, point]
     for folder, _, _ in os.walk(point):
         try:
             if os.stat(folder).st_ino == number:
-                return _found.setdefault((number, point), folder[len(point) :] or "/")
+                return _paths.setdefault((number, point), folder[len(point) :] or "/")
         except OSError:
             continue  # it has gone
     return ""

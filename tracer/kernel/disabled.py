@@ -23,6 +23,7 @@ KNOWN = {
     "walks": "BPF programs that walk a map (Linux 5.13)",
     "repeats": "BPF programs whose loops the kernel runs (Linux 5.17)",
     "mappings": "BPF programs that find the mapping of an address (Linux 5.17)",
+    "user_registers": "BPF programs that find the registers of a program in the kernel (Linux 5.15)",
     "long_keys": "BPF maps with keys of more than 512 bytes (Linux 5.11)",
     "late_allocation": "BPF maps that take memory for a key when it comes (Linux 6.1)",
     "uprobe_multi": "one BPF link for many sites (Linux 6.6)",

@@ -34,7 +34,7 @@ SAMPLE_WEIGHT = 1 << 14
 LARGEST_STACK = 65024
 """Bytes of a stack's copy: with what else is in a record they are less than 64 KiB, which perf's sizes end at."""
 
-FORMAT_LOST = 1 << 4
+FORMAT_ID, FORMAT_LOST = 1 << 2, 1 << 4
 
 DISABLED = 1 << 0
 INHERIT = 1 << 1
@@ -52,6 +52,8 @@ INHERIT_THREAD = 1 << 35
 
 RECORD_LOST = 2
 RECORD_COMM = 3
+RECORD_EXIT = 4
+RECORD_THROTTLE = 5
 RECORD_FORK = 7
 RECORD_SAMPLE = 9
 RECORD_MMAP2 = 10
@@ -65,6 +67,7 @@ _IOC_DISABLE = 0x2401
 _IOC_SET_OUTPUT = 0x2405
 _IOC_SET_FILTER = 0x40082406
 _IOC_SET_BPF = 0x40042408
+_IOC_ID = 0x80082407
 _NO_WAKEUP = 1 << 30
 
 _FLAG_FD_CLOEXEC = 1 << 3
@@ -85,7 +88,8 @@ _TAIL = 1032
 class Attributes:
     """The fields of `struct perf_event_attr` that are used here; `clock` is a clockid for `use_clockid`, or None.
     `config1` and `config2` mean what the type says. `registers` is a mask of those to sample, `stack` how many bytes of
-    the user stack, a multiple of 8; the kernel takes less where a record would else exceed 64 KiB.
+    the user stack, a multiple of 8; the kernel takes less where a record would else exceed 64 KiB. Of what is
+    sampled each event is a hit, or each `period`-th.
     """
 
     type: int
@@ -100,11 +104,12 @@ class Attributes:
     config2: int = 0
     registers: int = 0
     stack: int = 0
+    period: int | None = None
 
     def pack(self) -> bytes:
         """The C structure, in the size of its fifth version (112 bytes, Linux 4.1), which every later kernel takes."""
         flags = self.flags | (USE_CLOCKID if self.clock is not None else 0)
-        period = 1 if self.sample_type else 0
+        period = int(self.sample_type != 0) if self.period is None else self.period
         return _ATTR.pack(
             self.type, _ATTR.size, self.config, period, self.sample_type, self.read_format, flags, self.watermark, 0,
             self.config1, self.config2, 0, self.registers, self.stack, self.clock or 0, 0, 0, self.max_stack, 0,
@@ -182,12 +187,19 @@ def set_filter(fd: int, text: str) -> None:
     fcntl.ioctl(fd, _IOC_SET_FILTER, ctypes.create_string_buffer(text.encode()))
 
 
-def read_count(fd: int) -> tuple[int, int]:
+def identity(fd: int) -> int:
+    """The number of a descriptor, as `FORMAT_ID` tells it."""
+    number = ctypes.c_uint64()
+    fcntl.ioctl(fd, _IOC_ID, number)
+    return number.value
+
+
+def read_count(fd: int, identified: bool = False) -> tuple[int, int]:
     """Hits so far, with those of inherited copies, and how many of them did not fit the ring (0 on kernels that do
-    not tell, before 6.0).
+    not tell, before 6.0). `identified`: it has `FORMAT_ID`.
     """
-    count, lost = struct.unpack("=QQ", os.read(fd, 16).ljust(16, b"\0"))
-    return count, lost
+    words = struct.unpack("=QQQ", os.read(fd, 24).ljust(24, b"\0"))
+    return words[0], words[2 if identified else 1]
 
 
 class Ring:
@@ -219,6 +231,14 @@ class Ring:
             error.call = "mmap of a perf ring"  # type: ignore[attr-defined]
             raise
 
+    @classmethod
+    def over(cls, fd: int, size: int) -> Ring:
+        """The ring of an event that is open already, whose descriptor stays its owner's. Raises `OSError`."""
+        ring = cls.__new__(cls)
+        ring.fd, ring.size = fd, size
+        ring._map()
+        return ring
+
     def _map(self) -> None:
         self._memory = mmap.mmap(
             self.fd, mmap.PAGESIZE + self.size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE
@@ -241,7 +261,7 @@ class Ring:
 
     def remap(self) -> None:
         """Maps the ring anew in a forked process, which the kernel does not give the mapping."""
-        self._unmap()  # first: the new mapping may be where the old one was
+        self.unmap()  # first: the new mapping may be where the old one was
         self._map()
 
     @property
@@ -283,11 +303,12 @@ class Ring:
         """Unmaps the ring and closes its descriptor; a second call does nothing."""
         if self.fd < 0:
             return
-        self._unmap()
+        self.unmap()
         os.close(self.fd)
         self.fd = -1
 
-    def _unmap(self) -> None:
+    def unmap(self) -> None:
+        """Leaves the descriptor open. While it is mapped, an event stays, though its descriptor is closed."""
         del self._head, self._tail
         self._memory.close()
 

@@ -15,7 +15,9 @@ from tracer.errors import Diagnostic, Fault, Span, TracerError
 if TYPE_CHECKING:
     from tracer.kinds.site import FileSite, Site
 
-AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe", "call", "tracepoint"]
+AttachKind = Literal[
+    "begin", "end", "interval", "usdt", "uprobe", "uretprobe", "call", "tracepoint", "profile", "software", "hardware"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class ClauseKind:
 
 AT_HITS = ClauseKind("probe", at_hits=True)
 AT_ENDS = ClauseKind("call", at_hits=True)
-"""Of calls: what is read is of their beginning and of their end (`plan.calls`)."""
+"""A clause of calls reads values of their beginning and of their end (`plan.calls`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class AttachPoint:
     file, and `file_offset` is `uprobe:/bin/app:offset:0x1234`, a place in it. `text` is the attach point as written.
     `source`, `line` and `column` are a place in source text (`uprobe:/bin/app:src/shop.c:36`,
     `uprobe:/bin/app@shop.c:36:5`); no column is 0, and `last` is the last line of `uprobe:/bin/app@shop.c:30-40`.
+    `until` is the end of `span:PROBE..PROBE`, whose start this is.
     `by_line` is `uprobe:/bin/app@shop.c:total:*`: each line of the functions. `cpp` is bpftrace's
     `uprobe:/bin/app:cpp:"ns::f"`: the name is one of C++ too.
     """
@@ -73,6 +76,7 @@ class AttachPoint:
     last: int = 0
     by_line: bool = False
     cpp: bool = False
+    until: AttachPoint | None = None
     apart: tuple[str, str] | None = None
     """Of `uprobe:/bin/app@shop.c:total*` "/bin/app" and "shop.c", which are meant unless there is a file of the whole
     `path`; then they become `path` and `source`, without a line.
@@ -160,17 +164,15 @@ class ProbeKind:
     """A kind of probe.
 
     `spellings`: every word for it. `form`: how it is written, for hints and the reference. `build` makes an attach
-    point of its parts, the kind's word among them; raises `Fault`. `clause`: when its clauses run; `where` names such
-    a clause in messages.
-    `alone`: the site that an attach point is by itself, of a kind that looks for none. `machine`: those that it finds
-    in no file.
-    `reads` is what a clause may read beside what is known everywhere: "probe" (memory, stack, function of the hit
-    process), "arguments", "note" (which says the size and sign of each argument), "return", "call" (how long it took),
-    "fields" (of an event's record). `target` names what it finds in a file, "" where it goes into none; `sites` finds
-    it there. `pattern`: provider, name and whether the name is C++'s alone, of what follows the file where it is
-    listed; raises `ValueError` with what it takes. `units`: what follows the word where there is no file to list.
-    `places`: what `Site.kind` says of its sites. `told`: what they are called together, and the value that tells them
-    apart.
+    point of its parts, the kind's word among them; raises `Fault`. `clause`: when its clauses run; `where` names such a
+    clause in messages. `alone`: the site that an attach point is by itself, of a kind that looks for none. `machine`:
+    those that it finds in no file. `reads` is what a clause may read beside what is known everywhere: "probe" (memory,
+    stack, function of the hit process), "arguments", "note" (which says the size and sign of each argument), "return",
+    "call" (how long it took), "fields" (of an event's record), "stack" (of a program that is stopped in the kernel, or
+    anywhere). `target` names what it finds in a file, "" where it goes into none; `sites` finds it there. `pattern`:
+    provider, name and whether the name is C++'s alone, of what follows the file where it is listed; raises `ValueError`
+    with what it takes. `units`: what follows the word where there is no file to list. `places`: what `Site.kind` says
+    of its sites. `told`: what they are called together, and the value that tells them apart.
     """
 
     name: AttachKind
@@ -184,7 +186,7 @@ class ProbeKind:
     source_lines: bool = False
     sites: Callable[[AttachPoint, SearchedFile], list[FileSite]] | None = None
     pattern: Callable[[list[str]], tuple[str, str, bool]] | None = None
-    units: tuple[str, ...] = ()
+    units: Callable[[], tuple[str, ...]] | None = None
     alone: Callable[[AttachPoint], Site] | None = None
     machine: Callable[[AttachPoint, Machine], list[Site]] | None = None
     places: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tracer.kinds.model import AttachKind, AttachPoint, ProbeKind
-from tracer.kinds.timers import BEGIN, END, INTERVAL
+from tracer.kinds.timers import BEGIN, END, HARDWARE, INTERVAL, PROFILE, SOFTWARE
 from tracer.kinds.tracepoint import TRACEPOINT
 from tracer.kinds.uprobe import CALL, UPROBE, URETPROBE
 from tracer.kinds.usdt import USDT
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from tracer.kinds.site import Site
 
 KINDS: Final[dict[AttachKind, ProbeKind]] = {
-    kind.name: kind for kind in (USDT, UPROBE, URETPROBE, CALL, TRACEPOINT, INTERVAL, BEGIN, END)
+    kind.name: kind
+    for kind in (USDT, UPROBE, URETPROBE, CALL, TRACEPOINT, PROFILE, SOFTWARE, HARDWARE, INTERVAL, BEGIN, END)
 }
 KINDS_OF_SITES: Final[dict[str, ProbeKind]] = {place: kind for kind in KINDS.values() for place in kind.places}
 """By what `Site.kind` says."""

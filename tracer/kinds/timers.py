@@ -1,4 +1,4 @@
-"""Kinds that run in user space: BEGIN, END and `interval:s:1`."""
+"""Kinds that need no place: BEGIN, END and `interval:s:1`, which run in user space, and those that sample."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tracer.kinds.model import AttachPoint, ClauseKind, Part, ProbeKind, malform
 if TYPE_CHECKING:
     from tracer.kinds.site import Site
 
+UNITS = "hz", "ms", "s", "us"
 SHORTEST_PERIOD_NS = 1_000
 LONGEST_PERIOD_NS = 1 << 62
 DURATIONS_NS = {
@@ -49,7 +50,7 @@ def _interval(text: str, parts: list[Part], span: Span) -> AttachPoint:
         unit = fields[0]
         if unit == "hz":
             period = 1_000_000_000 // count if count else 0
-        elif unit in INTERVAL.units:
+        elif unit in UNITS:
             period = count * DURATIONS_NS[unit]
         else:
             raise malformed(_FORM, parts[1].span, f"'{unit}' is not a unit of time")
@@ -88,7 +89,38 @@ def _once(name: Literal["begin", "end"], word: str) -> ProbeKind:
 
 INTERVAL = ProbeKind(
     "interval", ("interval", "i"), _FORM, _interval, ClauseKind("interval", type="interval"),
-    "an interval clause", units=("hz", "ms", "s", "us"), alone=_clock, places=("interval",),
+    "an interval clause", units=lambda: UNITS, alone=_clock, places=("interval",),
 )  # fmt: skip
 BEGIN = _once("begin", "BEGIN")
 END = _once("end", "END")
+
+
+def _sampling(name: Literal["profile", "software", "hardware"], short: str, form: str, where: str) -> ProbeKind:
+    def build(text: str, parts: list[Part], span: Span) -> AttachPoint:
+        from tracer.kinds import sampled  # loaded where there is one
+
+        return sampled.build(kind, text, parts, span)
+
+    def site(point: AttachPoint) -> Site:
+        from tracer.kinds import sampled
+
+        return sampled.site(point)
+
+    def names() -> tuple[str, ...]:
+        from tracer.kinds import sampled
+
+        return sampled.names(name)
+
+    kind = ProbeKind(
+        name, (name, short), form, build, ClauseKind(name, at_hits=True), where, frozenset(("stack",)),
+        units=(lambda: UNITS) if name == "profile" else names,
+        alone=site, places=(name,), told=("events", "probe"),
+    )  # fmt: skip
+    return kind
+
+
+PROFILE = _sampling(
+    "profile", "p", "profile:hz:99, profile:s:1, profile:ms:10, profile:us:500 or profile:10ms", "a profile clause"
+)
+SOFTWARE = _sampling("software", "s", "software:EVENT or software:EVENT:COUNT", "a software clause")
+HARDWARE = _sampling("hardware", "h", "hardware:EVENT or hardware:EVENT:COUNT", "a hardware clause")

@@ -22,7 +22,7 @@ def _build(text: str, parts: list[Part], span: Span) -> AttachPoint:
     return AttachPoint("tracepoint", text, span, None, parts[1].text, parts[2].text)
 
 
-def _found(point: AttachPoint, machine: Machine) -> list[Site]:
+def _events(point: AttachPoint, machine: Machine) -> list[Site]:
     """Raises `NothingThere`, and `TracerError` where this user may not see the kernel's events."""
     from tracer.errors import NothingThere, printable
 
@@ -68,5 +68,5 @@ def _offset(spec: ArgSpec) -> int:
 
 TRACEPOINT = ProbeKind(
     "tracepoint", ("tracepoint", "t"), _FORM, _build, ClauseKind("tracepoint", at_hits=True),
-    "a tracepoint", frozenset(("fields",)), machine=_found, places=("tracepoint",), told=("events", "probe"),
+    "a tracepoint", frozenset(("fields", "stack")), machine=_events, places=("tracepoint",), told=("events", "probe"),
 )  # fmt: skip

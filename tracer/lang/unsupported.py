@@ -16,13 +16,10 @@ _OTHER_PROBES = (
 PROBES: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         _words(
-            "kprobe k kretprobe kr kfunc kretfunc fentry f fexit fr rawtracepoint rt software s "
-            "hardware h watchpoint w asyncwatchpoint aw iter it"
+            "kprobe k kretprobe kr kfunc kretfunc fentry f fexit fr rawtracepoint rt watchpoint "
+            "w asyncwatchpoint aw iter it"
         ),
         (_KERNEL, _OTHER_PROBES),
-    ),
-    **dict.fromkeys(
-        ("profile", "p"), ("tracer does not sample on CPUs", "interval:s:1 runs a clause of its own at fixed times")
     ),
     **dict.fromkeys(
         ("self",), ("tracer has no probes on itself", "interval:s:1 runs a clause at fixed times")
@@ -36,12 +33,9 @@ SHORT_PROBES = {
     "f": "fentry",
     "fr": "fexit",
     "rt": "rawtracepoint",
-    "s": "software",
-    "h": "hardware",
     "w": "watchpoint",
     "aw": "asyncwatchpoint",
     "it": "iter",
-    "p": "profile",
 }
 
 FUNCTIONS: dict[str, tuple[str, str | None]] = {

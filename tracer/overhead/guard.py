@@ -57,7 +57,7 @@ class Guard:
         self._max_rate = max_rate
         self._beat = SECOND if max_rate is None else _BEAT
         self._tell = tell
-        self._found: deque[Heavy | Cut] = deque()
+        self._findings: deque[Heavy | Cut] = deque()
         self._worth_saying = dict.fromkeys(range(points), _LEAST_SHARE)  # of those that are attached
         self._costs: dict[int, Cost] = {}
         self._measuring: set[int] = set()
@@ -80,8 +80,8 @@ class Guard:
 
     def tell(self) -> None:
         """Tells what `look` has found."""
-        while self._found:
-            self._tell(self._found.popleft())
+        while self._findings:
+            self._tell(self._findings.popleft())
 
     def look(self, session: Session, clock: Callable[[], int]) -> None:
         """Looks once, if a look is due; `clock` says what time it is, as in `start`.
@@ -122,7 +122,7 @@ class Guard:
                 session.detach_point(point)
                 del self._worth_saying[point]
                 self._measuring.discard(point)
-                self._found.append(Cut(point, hits, seconds, (self._now - self._started) / SECOND))
+                self._findings.append(Cut(point, hits, seconds, (self._now - self._started) / SECOND))
 
     def _weigh(self, session: Session, point: int) -> None:
         """Whether something is to be said of its share of a CPU; asks the session for the cost where that may be."""
@@ -138,4 +138,4 @@ class Guard:
         share = rate * cost.ns / SECOND
         if share >= self._worth_saying[point]:
             self._worth_saying[point] = 2 * share
-            self._found.append(Heavy(point, rate, cost, share))
+            self._findings.append(Heavy(point, rate, cost, share))

@@ -1,5 +1,4 @@
-"""Observations beside the trace, which are not its answer: where a descriptor or memory is wanting they are given up.
-"""
+"""Observations beside the trace, which are not its answer: without descriptors or memory they are given up."""
 
 from __future__ import annotations
 

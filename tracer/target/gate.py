@@ -81,17 +81,17 @@ class _Block:
         """
         size = 8 * numbers
         self._map = mmap.mmap(-1, size + sum(map(len, texts)) + len(texts))  # a shared mapping merges with no other
-        self._at = self._end = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        self._start = self._end = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self.texts: list[int] = []
         for text in texts:
-            self.texts.append(self._at + size)
+            self.texts.append(self._start + size)
             self._map[size : size + len(text)] = text
             size += len(text) + 1
 
     def numbers(self, numbers: Sequence[int]) -> int:
         """Writes them down, and returns where."""
         place, words = self._end, struct.pack(f"={len(numbers)}Q", *numbers)
-        self._map[place - self._at : place - self._at + len(words)] = words
+        self._map[place - self._start : place - self._start + len(words)] = words
         self._end += len(words)
         return place
 

@@ -50,7 +50,7 @@ def copying_command(argv: Sequence[str], program: str, environment: Mapping[str,
         while words and (words[0].startswith("-") or "=" in words[0]):
             name, equal, value = words.pop(0).partition("=")
             variables |= {name: value} if equal and not name.startswith("-") else {}
-        path = _found(words[0], variables) if words else path
+        path = _program_path(words[0], variables) if words else path
     try:
         real = os.path.realpath(interpreted(path))
     except TracerError:
@@ -186,7 +186,7 @@ def _holds(path: str, text: bytes) -> bool:
 # --- whom ---
 
 
-def _found(name: str, environment: Mapping[str, str]) -> str:
+def _program_path(name: str, environment: Mapping[str, str]) -> str:
     import shutil
 
     return shutil.which(name, path=environment.get("PATH")) or name

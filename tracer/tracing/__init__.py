@@ -91,7 +91,7 @@ class Prepared:
         if request.backend is not None and request.backend not in BACKENDS:
             raise UsageError(f"no backend {request.backend}", f"there are {', '.join(BACKENDS)}")
         self.request = request
-        self.argv, path = _found(request.command)
+        self.argv, path = _command_line(request.command)
         self.processes: RunningProcesses | None = None
         if request.pid is not None:
             from tracer.target.running import processes_of
@@ -197,7 +197,7 @@ def check_whom(named: Named, pid: Whom | None, has_command: bool, follow: bool, 
         )
 
 
-def _found(command: str | Sequence[str] | None) -> tuple[tuple[str, ...] | None, str | None]:
+def _command_line(command: str | Sequence[str] | None) -> tuple[tuple[str, ...] | None, str | None]:
     """The words of a command, and the file that will run: what is wrong with it is said before all else."""
     if command is None:
         return None, None

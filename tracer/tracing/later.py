@@ -86,12 +86,12 @@ class LaterFiles:
         self._tell = tell
         self._hold = hold
         self._points = points_of(prepared)
-        self._known = {(site.identity.device, site.identity.inode) for site in plan.places}
+        self._identities = {(site.identity.device, site.identity.inode) for site in plan.places}
         self._seen: set[tuple[object, str]] = set()
         self._told: list[Found] = []
         self._lacking: list[Found] = []
         self._waiting: list[_Come] = []
-        self._found: list[tuple[int, Mapping]] = []
+        self._awaited: list[tuple[int, Mapping]] = []
         self._planned: tuple[_Come, tuple[Plan, Any] | Exception] | None = None
         self._work: _Work | None = None
         self._done, self._rope = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -124,8 +124,8 @@ class LaterFiles:
             with suppress(BlockingIOError):
                 os.read(self._done, 64)
             self._work = None
-            mappings_there, self._found = self._found, []
-            for pid, mapping in mappings_there:
+            awaited, self._awaited = self._awaited, []
+            for pid, mapping in awaited:
                 self._note(pid, mapping, time.monotonic_ns())
             planned, self._planned = self._planned, None
             if planned is not None:
@@ -170,9 +170,9 @@ class LaterFiles:
             file = mapped_file(pid, mapping, root(pid))
             status = os.stat(file.path)
             self._seen.add(key)
-            if (status.st_dev, status.st_ino) in self._known:
+            if (status.st_dev, status.st_ino) in self._identities:
                 return
-            self._known.add((status.st_dev, status.st_ino))
+            self._identities.add((status.st_dev, status.st_ino))
             self._waiting.append(_Come(Found(file.path, file.name, sure=False), pid, name_of(pid), moment))
 
     # --- in a thread of their own ---
@@ -182,7 +182,7 @@ class LaterFiles:
         for pid in self._pids or pids():
             with suppress(TracerError, OSError):
                 awaited = [mapping for mapping in mappings(pid) if mapping.executable and self._awaits(mapping)]
-                self._found += [(pid, mapping) for mapping in awaited]
+                self._awaited += [(pid, mapping) for mapping in awaited]
 
     def _prepare(self, come: _Come) -> None:
         """Plans and compiles what a file adds."""

@@ -205,9 +205,14 @@ class _Trace:
         for the attach, and so does what it does besides (system(), cat()).
         """
         clauses = self._user(lambda clause: clause.kind.first)
+        assert isinstance(self.maps, LocalMaps)
+        if self.plan.program.call_probes:
+            from tracer.tracing.open_calls import weigh
+
+            weigh(self.plan.program, self.maps)
         if clauses:
             self.run_handler(clauses)
-            assert isinstance(self.maps, LocalMaps)
+        if clauses or self.plan.program.call_probes:
             self.session.begin(self.maps)
 
     def hold(self, event: Event) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from tracer.dataclass import replace
 from tracer.errors import TracerError, counted, printable
 from tracer.host.maps import Mapping, mappings
 from tracer.host.stat import ENDED, facts_of
@@ -18,6 +19,7 @@ from tracer.lang.typed import Calls, Program
 from tracer.lang.types import BoolType, IntType, PointerType, Type
 from tracer.render.notices import Said
 from tracer.results.events import Loss, OpenCall
+from tracer.results.store import LocalMaps
 from tracer.results.values import MapStore
 
 _MOST = 8
@@ -28,6 +30,16 @@ _LONGEST = 60
 
 class CallsTold(Said):
     """The calls that were under way at the end."""
+
+
+def weigh(program: Program, maps: LocalMaps) -> None:
+    """Puts into their map what the probes of calls take."""
+    from tracer.kernel.trials.call_cost import costs
+    from tracer.plan.calls.times import COSTS
+
+    for pair, cost in enumerate(costs(program.call_probes)):
+        for what, ns in enumerate(cost):
+            maps.set(COSTS, (pair, what), ns)
 
 
 class OpenCalls:
@@ -48,6 +60,9 @@ class OpenCalls:
         threads = _Threads()
         open_calls: list[OpenCall] = []
         for calls in self._program.calls:
+            if calls.is_span:
+                open_calls += self._spans(calls, threads, loss)
+                continue
             loss.unseen += self._number(calls.unseen) - self._before[calls.unseen]
             loss.abandoned += self._number(calls.abandoned)
             memory = self._maps.snapshot(calls.memory).items if calls.memory else {}
@@ -63,6 +78,22 @@ class OpenCalls:
                 shown = _shown(self._program, calls, values)
                 open_calls.append(OpenCall(calls.functions[function], thread, age, shown))
         return sorted(open_calls, key=lambda call: -call.age_ns)
+
+    def _spans(self, calls: Calls, threads: _Threads, loss: Loss) -> Iterator[OpenCall]:
+        """The same of a clause of spans."""
+        loss.orphaned += self._number(calls.unseen) - self._before[calls.unseen]
+        memory = self._maps.snapshot(calls.memory).items if calls.memory else {}
+        for key, note in self._maps.snapshot(calls.open).items.items():
+            assert isinstance(note, tuple) and isinstance(note[0], int)
+            thread = None if calls.keys else key[0]
+            assert thread is None or isinstance(thread, int)
+            if thread is not None and not threads.are_in(thread, None, note[0]):
+                loss.unfinished += 1
+                continue
+            values = (*key[: len(calls.keys)], *note[len(note) - calls.noted :], *_tuple(memory.get(key)))
+            read = replace(calls, read=(*calls.keys, *calls.read))
+            age = max(self._detached - note[0], 0)
+            yield OpenCall(calls.functions[0], thread, age, _shown(self._program, read, values), True)
 
     def _number(self, counter: str) -> int:
         value = self._maps.snapshot(counter).items.get((), 0)
@@ -102,7 +133,7 @@ class _Threads:
     def __init__(self) -> None:
         self._tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         self._stacks: dict[int, tuple[Sequence[Mapping], int]] = {}
-        """What each has mapped, and its stack pointer where it waits in the kernel, else 0."""
+        """The mappings of each, and its stack pointer where it waits in the kernel, else 0."""
 
     def are_in(self, thread: int, place: int | None, began: int) -> bool:
         """Whether a thread, or (None) a process of Go, may still be in the call whose return address lies there."""
@@ -132,13 +163,15 @@ def _mapped(thread: int) -> tuple[Sequence[Mapping], int]:
 
 
 def told(calls: Sequence[OpenCall]) -> CallsTold:
-    """The calls under way, in words."""
+    """The calls or spans under way, in words."""
     words = [_told(call) for call in calls[:_MOST]]
     words += [f"{len(calls) - _MOST} more"] if len(calls) > _MOST else []
-    return CallsTold(f"{counted(len(calls), 'call')} had not ended: {'; '.join(words)}")
+    things = sorted({"span" if call.is_span else "call" for call in calls})
+    count = counted(len(calls), *things) if len(things) == 1 else f"{len(calls)} {'s and '.join(things)}s"
+    return CallsTold(f"{count} had not ended: {'; '.join(words)}")
 
 
 def _told(call: OpenCall) -> str:
     age = f"{call.age_ns / 1e9:.1f} s" if call.age_ns >= 100_000_000 else f"{call.age_ns / 1e6:.1f} ms"
-    which = f"{printable(call.function)}({', '.join(call.arguments)}) in thread {call.thread}"
-    return f"{which}, begun {age} before the end"
+    where = "" if call.thread is None else f" in thread {call.thread}"
+    return f"{printable(call.function)}({', '.join(call.arguments)}){where}, begun {age} before the end"

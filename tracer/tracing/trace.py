@@ -79,7 +79,7 @@ class Trace:
         self._told = told
         self._effects = Effects(words)
         self._make = results
-        self._known: tuple[str, ...] = ()
+        self._told_details: tuple[str, ...] = ()
         self._begun = self._seconds = 0.0
         self._names: Names | None = None
         self._child: Child | None = None
@@ -143,11 +143,11 @@ class Trace:
         self._session: Any = open_session(self._compiled, self._target, around)
         stack.enter_context(self._session)
         self._hold_child()
-        self._known = self._session.details
+        self._told_details = self._session.details
         self._running = getattr(self._session, "running", self._compiled)
         self._copies = self._semaphores(stack)
         self._tell(*map(PassedOver, self._running.notes[len(self._compiled.notes) :]))
-        self._tell(*map(Detail, (*self._unused_activation(), *self._known)))
+        self._tell(*map(Detail, (*self._unused_activation(), *self._told_details)))
         if plan.probes:
             from tracer.tracing.lookout import Lookout
 
@@ -258,7 +258,7 @@ class Trace:
         before, self._running = self._running, getattr(self._session, "running", self._compiled)
         if self._running is not before:
             self._tell(PassedOver(self._running.notes[-1]))
-            self._known = ()
+            self._told_details = ()
         if self._copies is not None:
             self._copies.start()
         left_out = self._session.left_out
@@ -272,8 +272,8 @@ class Trace:
         # Before the word that makes others go on: what they start then is traced.
         apart = tuple(self._not_followed())
         self._tell(Attached(probe_count(self._plan, left_out), sites, self._running.backend))
-        self._tell(*map(Detail, (*self._session.details[len(self._known) :], *self._not_leased())))
-        self._known = self._session.details
+        self._tell(*map(Detail, (*self._session.details[len(self._told_details) :], *self._not_leased())))
+        self._told_details = self._session.details
         self._begun = time.monotonic()
         if self._lookout is not None:
             self._lookout.start()
@@ -330,7 +330,7 @@ class Trace:
         self._tell(*map(Missed, (*self._session.missed, *(self._copies.closing() if self._copies is not None else ()))))
         if self._names is not None:
             self._tell(*self._names.closing(self._running.backend or ""))
-        self._tell(*map(Detail, self._session.details[len(self._known) :]))
+        self._tell(*map(Detail, self._session.details[len(self._told_details) :]))
         if self._child is not None:
             self._child.end()
             if (failure := self._child.failure()) is not None:

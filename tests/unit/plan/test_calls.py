@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.lang.programs import IDENTITY, rendered
 from tracer.errors import ProgramError, Source
-from tracer.kinds.site import ArgSpec, FileSite, Reg, Site
+from tracer.kinds.site import ArgSpec, FileSite, Reg, Site, in_files
 from tracer.lang.analyse import analyse
 from tracer.lang.syntax.parser import parse
 from tracer.plan.dump import dump_steps
@@ -30,54 +30,106 @@ def planned(text: str, *sites: Site) -> Plan:
 
 STEPS = """\
 clause 0 call:/bin/app:f
-  t5 = arg0
-  t6 = arg1
+  slot3: (uint64, uint64)
+  t9 = arg0
+  t10 = arg1
   t0 = tid
   t1 = arg253
   t2 = arg255
-  t3 = has @ open calls of clause 0[t0, t1, t2]
+  t3 = has @ open calls of clause 0[t0, (t1 >> 8), t2]
   if t3
     add 1 to @ left calls of clause 0
-    delete @ memory calls of clause 0[t0, t1, t2]
-  t4 = nsecs
-  @ open calls of clause 0[t0, t1, t2] = (t4, t5, t6)
-  t7 = str(t6)
-  @ memory calls of clause 0[t0, t1, t2] = (t7)
+    delete @ memory calls of clause 0[t0, (t1 >> 8), t2]
+  t4 = has @ time in calls of threads[t0]
+  if t4
+    t5 = @ time in calls of threads[t0]
+    slot3 = t5
+  if t4
+  else
+    slot3 = (0, 0)
+  t7 = nsecs
+  t8 = slot3
+  @ open calls of clause 0[t0, (t1 >> 8), t2] = (t7, item(t8, 0), item(t8, 1), t9, t10)
+  if ((t1 & 1) != 0)
+    t11 = @ cost of the probes of calls[((t1 >> 1) & 127), 1]
+    @ time in calls of threads[t0] = (uint64((item(t8, 0) + (t11 | 1))), item(t8, 1))
+  t12 = str(t10)
+  @ memory calls of clause 0[t0, (t1 >> 8), t2] = (t12)
 clause 1 call:/bin/app:f
-  slot0: (uint64, uint64, uint64)
+  slot0: (uint64, uint64, uint64, uint64, uint64)
   slot1: (string[1024])
-  t10 = retval
+  slot6: (uint64, uint64)
+  t27 = retval
   t0 = nsecs
   t1 = tid
   t2 = arg253
   t3 = arg255
   t4 = arg248
-  t5 = has @ open calls of clause 0[t1, t2, uint64((t3 - t4))]
+  t5 = has @ open calls of clause 0[t1, (t2 >> 8), uint64((t3 - t4))]
   if t5
-    t6 = @ open calls of clause 0[t1, t2, uint64((t3 - t4))]
+    t6 = @ open calls of clause 0[t1, (t2 >> 8), uint64((t3 - t4))]
     slot0 = t6
   if !t5
     add 1 to @ unseen calls of clause 0
     leave
-  delete @ open calls of clause 0[t1, t2, uint64((t3 - t4))]
-  t7 = has @ memory calls of clause 0[t1, t2, uint64((t3 - t4))]
+  delete @ open calls of clause 0[t1, (t2 >> 8), uint64((t3 - t4))]
+  t7 = has @ time in calls of threads[t1]
   if t7
-    t8 = @ memory calls of clause 0[t1, t2, uint64((t3 - t4))]
-    slot1 = t8
-  if !t7
+    t8 = @ time in calls of threads[t1]
+    slot6 = t8
+  if t7
+  else
+    t9 = slot0
+    slot6 = (item(t9, 1), item(t9, 2))
+  t11 = slot6
+  t12 = @ cost of the probes of calls[((t2 >> 1) & 127), 0]
+  t13 = slot0
+  t14 = @ cost of the probes of calls[((t2 >> 1) & 127), 1]
+  t16 = ((uint64((item(t11, 0) + t12)) > uint64((item(t13, 1) + (t14 | 1)))) \
+? uint64((uint64((item(t11, 0) + t12)) - uint64((item(t13, 1) + (t14 | 1))))) : 0)
+  if ((t2 & 1) != 0)
+    if (item(t13, 1) == 0)
+      delete @ time in calls of threads[t1]
+    else
+      t24 = @ cost of the probes of calls[((t2 >> 1) & 127), 2]
+      @ time in calls of threads[t1] = (uint64((item(t11, 0) + t24)), item(t11, 1))
+  t25 = has @ memory calls of clause 0[t1, (t2 >> 8), uint64((t3 - t4))]
+  if t25
+    t26 = @ memory calls of clause 0[t1, (t2 >> 8), uint64((t3 - t4))]
+    slot1 = t26
+  if !t25
     leave
-  delete @ memory calls of clause 0[t1, t2, uint64((t3 - t4))]
-  t9 = slot0
-  if (uint64((t0 - item(t9, 0))) > 1000000)
-    t11 = slot1
-    t13 = str(item(t9, 2)), computed
-    update @[item(t9, 1), item(t11, 0), t13] with t10
+  delete @ memory calls of clause 0[t1, (t2 >> 8), uint64((t3 - t4))]
+  if (((uint64((t0 - item(t13, 0))) > t16) ? uint64((uint64((t0 - item(t13, 0))) - t16)) : 0) > 1000000)
+    t28 = slot1
+    t30 = str(item(t13, 4)), computed
+    update @[item(t13, 3), item(t28, 0), t30] with t27
 """
 
 
 def test_what_is_noted_as_a_call_begins_is_found_where_it_ends() -> None:
     plan = planned("call:/bin/app:f /duration > 1ms/ { @[arg0, str(arg1), after(str(arg1))] = max(retval); }")
     assert dump_steps(plan).partition("map @")[0] == STEPS
+
+
+def test_of_one_function_that_is_never_inside_itself_nothing_is_added_up() -> None:
+    text = "call:/bin/app:f { @ = max(duration); @own = max(self_time); @probes = max(probe_time); }"
+    plan = planned(text, call_of("f", 0x1000, "uretprobe"))
+    assert "@ time in calls of threads" not in plan.program.maps
+    assert dump_steps(plan).count("= @ cost of the probes of calls[") == 1
+    assert plan.program.call_probes == (("4889f8", "uretprobe"),)
+
+
+def test_the_last_clause_that_has_a_function_adds_up_what_its_probes_took() -> None:
+    tree = parse(Source("call:/bin/app:f { @ = max(self_time); } call:/bin/app:* { @n = count(); }"))
+    first, second = (call_of(name, at, "uretprobe") for name, at in (("f", 0x1000), ("g", 0x2000)))
+    plan = lower(analyse(tree, {0: (first,), 1: (first, second)}))
+    adds = {
+        (clause.id, site.function): site.tail >> 8 & 1
+        for clause in plan.program.clauses for site in in_files(clause.sites)
+    }  # fmt: skip
+    assert adds == {(0, "f"): 0, (2, "f"): 0, (1, "f"): 1, (3, "f"): 1, (1, "g"): 1, (3, "g"): 1}
+    assert "@ time in calls of threads" in plan.program.maps
 
 
 def test_both_clauses_are_of_one_attach_point() -> None:

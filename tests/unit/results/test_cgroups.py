@@ -17,7 +17,7 @@ def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).mkdir(parents=True)
     found = [(str(tmp_path / "cpu"), "cgroup", "/"), (str(tmp_path / "two"), "cgroup2", "/")]
     monkeypatch.setattr(cgroups, "_mounts", lambda: iter(found))
-    monkeypatch.setattr(cgroups, "_found", {})
+    monkeypatch.setattr(cgroups, "_paths", {})
     return tmp_path
 
 

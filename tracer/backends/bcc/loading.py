@@ -101,11 +101,8 @@ def _load_sleepable(
 def warm(program: BccProgram, multi: bool) -> None:
     """Compiles what `loaded` will ask for, which takes a tenth of a second or more: any thread can do that."""
     with suppress(TracerError):  # `loaded` says it
-        _compiled(program, multi, not multi, _may_wait(program))
-
-
-def _may_wait(program: BccProgram) -> bool:
-    return bool(program.generated.waits and trials.has("sleepable") and mappings.comes())
+        may_wait = bool(program.generated.waits and trials.has("sleepable") and mappings.comes())
+        _compiled(program, multi, not multi, may_wait)
 
 
 def _compiled(program: BccProgram, multi: bool, by_place: bool, sleepable: bool) -> Bytecode:

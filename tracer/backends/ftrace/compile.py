@@ -133,7 +133,7 @@ def _finished(event: ProbeEvent, plan: Plan, uses: Uses) -> ProbeEvent:
     event, remaining = _filtered(event, sources, fetched)
     bare = {name for name, decl in plan.program.maps.items() if kept_of(decl).bare}
     counts = [counted(run.steps, bare, event.filter, uses) for run in runs]
-    if all(counts):
+    if all(counts) and event.attacher.counts:
         return replace(event, counts=tuple(name for names in counts for name in names))
     runs = tuple(
         replace(run, untested=_words(parts, plan.program.source)) for run, parts in zip(runs, remaining, strict=True)

@@ -58,6 +58,7 @@ def states(has: Has) -> dict[Feature, State]:
         features.POINTER_32: _NARROW,
         features.BUFFER_SIZED: Unsupported("an event holds blocks of a fixed size", elsewhere("bcc")),
         features.USER_STACK: Supported(),
+        features.STOPPED_STACK: Supported(),
         features.DEEP_STACK: Supported(),
         features.INTERPRETED: _NO_MEMORY,
         features.STACK_COMPUTED: Supported(),

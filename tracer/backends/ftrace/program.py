@@ -10,17 +10,19 @@ one probe for an event, `split` gives each place its own.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace import trigger as hist
 from tracer.backends.ftrace.attach.model import Attacher
 from tracer.backends.ftrace.attach.registry import attacher_of
-from tracer.backends.ftrace.fetchargs import Source, Text, UserStack
+from tracer.backends.ftrace.fetchargs import Source, Text, ToldName, UserStack
 from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.trigger import Trigger
 from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError, printable
 from tracer.kernel.uprobe_events import events as uprobe_events
 from tracer.kernel.uprobe_events.events import MOST_FETCHES, MOST_PLACES, Fetch, ProbePlace
+from tracer.kernel.uprobe_events.format import EventFormat
 from tracer.kinds.site import Spot, in_files
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
@@ -31,6 +33,9 @@ from tracer.steps.walk import walk
 
 CALLS, RETURNS = ("calls",), ("returns",)
 """The names of counts that belong to no map (see `backends.nested_returns`); names of maps begin with an @."""
+
+if TYPE_CHECKING:
+    from tracer.kinds.sampled import Sampled
 
 GROUP = "GROUP"
 """Stands for the session's group in the text of a program."""
@@ -92,10 +97,23 @@ class ProbeEvent(uprobe_events.UprobeEvent):
     @property
     def is_defined(self) -> bool:
         """See the base."""
-        return self.attacher.kernel_event(self.places[0].site) is None
+        return self.attacher.kernel_event(self.places[0].site) is None and self.of_perf is None
+
+    @property
+    def of_perf(self) -> tuple[Sampled, int] | None:
+        """See `Attacher`."""
+        return self.attacher.sampled(self.places[0].site)
+
+    @property
+    def layout(self) -> EventFormat | None:
+        """See the base."""
+        return None if self.of_perf is None else EventFormat(self.of_perf[1], {})
 
     def where(self, group: str) -> tuple[str, str]:
         """See the base."""
+        if self.of_perf is not None:
+            kind, _, what = self.places[0].site.probe.partition(":")
+            return kind, what
         return self.attacher.kernel_event(self.places[0].site) or (group, self.name)
 
     @property
@@ -111,7 +129,7 @@ class ProbeEvent(uprobe_events.UprobeEvent):
     @property
     def ends(self) -> bool:
         """Whether calls end there that a clause has seen begin."""
-        return any(run.clause.ends is not None for runs in self.branches for run in runs)
+        return any(run.clause.is_end for runs in self.branches for run in runs)
 
     @property
     def wants_stack(self) -> bool:
@@ -244,7 +262,13 @@ class FtraceProgram:
     @property
     def wants_cpu(self) -> bool:
         """Whether samples must say their CPU."""
-        return self.awaits_samples or any(getattr(source, "name", "") == "cpu" for source in self._sources())
+        wanted = any(getattr(source, "name", "") == "cpu" for source in self._sources())
+        return self.awaits_samples or wanted or self.wants_names
+
+    @property
+    def wants_names(self) -> bool:
+        """Whether threads must be followed for their names."""
+        return any(isinstance(source, ToldName) for source in self._sources())
 
     def _sources(self) -> Iterator[Source]:
         for event in self.events:

@@ -42,7 +42,7 @@ def trace(prepared: Prepared, printing: Printing) -> int:
             if printing.flow is not None:
                 flow = printing.flow(program, names, outs[0], request.quiet, effects)
                 flow.lost_so_far, talk.as_wanted = lambda: whole.so_far()[1], flow.as_wanted
-                found = printing.set(flow)
+                consumer = printing.set(flow)
             elif printing.stacks is None and not printing.also:
                 renderer = renderer_of(printing.format)(program, names, outs[0], request.quiet, effects)
                 consumer = printing.set(renderer)

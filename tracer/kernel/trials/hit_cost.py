@@ -50,7 +50,7 @@ _HITS = 200
 _ROUND_NS = 4_000_000
 """CPU time of a round where that is more than `_HITS` hits."""
 
-_BODY = 64
+BODY = 64
 _RING = 1 << 20
 
 
@@ -78,7 +78,7 @@ class HitCosts:
     """Measures lazily, one kind at a time; `close` ends what is under way."""
 
     def __init__(self) -> None:
-        self._known: dict[Kind, Cost] = {}
+        self._costs: dict[Kind, Cost] = {}
         self._asked: tuple[Kind, Worker] | None = None
 
     def of(self, sites: Sequence[FileSite], sample_type: int = 0) -> Cost | None:
@@ -91,9 +91,9 @@ class HitCosts:
                 return None
             self.close()
             try:
-                self._known[kind] = Cost(float(answer))
+                self._costs[kind] = Cost(float(answer))
             except ValueError:
-                self._known[kind] = Cost(ASSUMED_NS, answer or "the process that measures it died")
+                self._costs[kind] = Cost(ASSUMED_NS, answer or "the process that measures it died")
         kinds: list[Kind] = []
         for site in sites[:: -(-len(sites) // _MOST_SITES) or 1]:
             with suppress(OSError):
@@ -101,10 +101,10 @@ class HitCosts:
         if not kinds:
             return Cost(ASSUMED_NS, "the file cannot be opened any more")
         for kind in kinds:
-            if kind not in self._known:
+            if kind not in self._costs:
                 self._ask(kind)
                 return None
-        costs = [self._known[kind] for kind in kinds]
+        costs = [self._costs[kind] for kind in kinds]
         return Cost(sum(cost.ns for cost in costs) / len(costs), next(filter(None, (c.unmeasured for c in costs)), ""))
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class HitCosts:
             self._asked = kind, start(__file__)
             self._asked[1].ask(f"{kind[0]} {kind[1]:d} {kind[2]}")
         except OSError as error:
-            self._known[kind] = Cost(ASSUMED_NS, error.strerror or str(error))
+            self._costs[kind] = Cost(ASSUMED_NS, error.strerror or str(error))
             self.close()
 
 
@@ -129,11 +129,11 @@ class HitCosts:
 
 
 def loop_code(instruction: bytes) -> bytes:
-    """x86-64: a function of an int n that calls another n times; that one, at `_BODY`, is the instruction and `ret`."""
+    """x86-64: a function of an int n that calls another n times; that one, at `BODY`, is the instruction and `ret`."""
     head = b"\x53\x89\xfb"  # push %rbx; mov %edi,%ebx
     tail = b"\xff\xcb\x75\xf7\x5b\xc3"  # dec %ebx; jnz to the call; pop %rbx; ret
-    call = b"\xe8" + struct.pack("<i", _BODY - len(head) - 5)
-    return (head + call + tail).ljust(_BODY, b"\x90") + instruction + b"\xc3"
+    call = b"\xe8" + struct.pack("<i", BODY - len(head) - 5)
+    return (head + call + tail).ljust(BODY, b"\x90") + instruction + b"\xc3"
 
 
 def measure(instruction: str, returns: bool, sample_type: int) -> float:
@@ -148,7 +148,7 @@ def measure(instruction: str, returns: bool, sample_type: int) -> float:
     with Scratch(loop_code(bytes.fromhex(instruction))) as scratch:
         call = ctypes.CFUNCTYPE(None, ctypes.c_int)(scratch.address)
         untraced = _time(call, 4 * _HITS)
-        event = scratch.probe(_BODY, returns, sample_type)
+        event = scratch.probe(BODY, returns, sample_type)
         ring = mmap.mmap(event, mmap.PAGESIZE + _RING) if sample_type else None
         call(10)  # the first hits find pages and optimise the place, where the kernel does
         hits = max(_HITS, min(int(_ROUND_NS / max(_time(call, _HITS), 1)), 10 * _HITS))

@@ -146,8 +146,7 @@ class Definitions:
                 self._define_batch(event, first)
 
     def _define_batch(self, event: UprobeEvent, first: int) -> None:
-        """Defines some places by one write; where the kernel refuses one of them, the rest one by one, to learn which.
-        """
+        """Defines some places by one write; where the kernel refuses one, the rest one by one, to learn which."""
         places = event.places[first : first + _BATCH]
         lines = [line for place in places if (line := self._line(event, place)) is not None]
         files = {(place.file.path, place.file.identity) for place in places}
@@ -246,7 +245,9 @@ class Definitions:
             self._unused = None
 
     def format(self, event: UprobeEvent) -> EventFormat:
-        """The layout of a defined event."""
+        """The layout of an event."""
+        if (layout := event.layout) is not None:
+            return layout
         if event.name not in self._formats:
             self._formats[event.name] = parse_format(
                 self._tracefs.format(*event.where(self.group)), event.fetches(event.places[0])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.kinds.site import FileSite, Site
+
+if TYPE_CHECKING:
+    from tracer.kernel.uprobe_events.format import EventFormat
 
 MOST_FETCHES = 128
 """Fetch arguments of one probe at most (MAX_TRACE_ARGS)."""
@@ -89,6 +92,11 @@ class UprobeEvent:
     def is_defined(self) -> bool:
         """Whether it is to be defined; the kernel has others."""
         return True
+
+    @property
+    def layout(self) -> EventFormat | None:
+        """The layout of one that tracefs does not know; else None."""
+        return None
 
     def where(self, group: str) -> tuple[str, str]:
         """The system and the name of the event, where those that are defined are of a `group`."""

@@ -154,9 +154,7 @@ class Watcher:
             self._tell("mind", spots, [*pids])
 
     def check(self, sites: Sequence[FileSite]) -> None:
-        """Has it look whether some sites are gone, after they alone were removed; no other site shares a place with
-        them.
-        """
+        """Has it look whether some sites are gone after their removal; no other site shares a place with them."""
         if self._minds and sites:
             self._check(sites)
 

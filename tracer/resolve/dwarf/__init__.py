@@ -1,1 +1,1 @@
-"""Unwind entries and line tables."""
+"""DWARF: debug information of types, functions and lines, and unwind entries."""

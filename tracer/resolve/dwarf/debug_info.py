@@ -1,4 +1,4 @@
-"""Types and parameters from the debug information of the traced files: `lang.types.outside.Outside`.
+"""The debug information of the traced files gives types and parameters: `lang.types.outside.Outside`.
 
 A file is opened when something is asked that no earlier run was told. Answers are kept by the build id, and not at
 all where a file has none: a debug file of a hundred megabytes is then not even opened.
@@ -107,7 +107,7 @@ class DebugInfo:
         return meaning
 
     def type_at(self, place: tuple[str, int]) -> Type | None:
-        return self._files[place[0]].at(place[1])
+        return self._files[place[0]].type_at(place[1])
 
     def constant(self, name: str, sites: tuple[FileSite, ...] = ()) -> int | str | None:
         meaning: int | str | None = self._meaning(name, sites, _File.constant)
@@ -210,15 +210,15 @@ class _File:
         return self._answer("type", about, lambda entries: type_named(entries, name, addresses, self.key))
 
     def constant(self, name: str, addresses: Sequence[int]) -> int | str | None:
-        """The value of an enumerator, likewise."""
+        """The value that an enumerator's name means for code at these addresses (`name_lookup.constant_named`)."""
         about = f"{name} {cache.key_of(*map(hex, addresses))}"
         return self._answer("constant", about, lambda entries: constant_named(entries, name, addresses))
 
-    def at(self, place: int) -> Type | None:
-        """The type at a place."""
+    def type_at(self, place: int) -> Type | None:
+        """The type whose entry has a number; None where it is declared but never defined."""
 
         def find(entries: Entries) -> Type | None:
-            entry = types.defined(entries.at(place))
+            entry = types.defined(entries.entry(place))
             return None if entry is None else types.type_of(entry, self.key)
 
         return self._answer("at", place, find)

@@ -41,17 +41,17 @@ class InlineFrames:
         self._entries = entries
         self._frames: dict[int, _UnitFrames] = {}
 
-    def at(self, address: int) -> tuple[Source, ...]:
+    def sources_at(self, address: int) -> tuple[Source, ...]:
         """The functions at an address, innermost first; the last is the one that was compiled. Empty where nothing
         tells. Raises what readers raise on damaged debug information.
         """
         for unit in self._units(address):
-            frames = self._frames.get(unit.at)
+            frames = self._frames.get(unit.offset)
             if frames is None:
                 while len(self._frames) >= _MOST_UNITS:
                     del self._frames[next(iter(self._frames))]
-                frames = self._frames[unit.at] = _UnitFrames(self._entries, unit)
-            sources = frames.at(address)
+                frames = self._frames[unit.offset] = _UnitFrames(self._entries, unit)
+            sources = frames.sources_at(address)
             if sources:
                 return sources
         return ()
@@ -60,9 +60,9 @@ class InlineFrames:
     def _by_start(self) -> list[tuple[int, int, Unit]]:
         """The ranges of all units, in order."""
         ranges = list(listed(self._entries))
-        offsets = {unit.at for _, _, unit in ranges}
+        offsets = {unit.offset for _, _, unit in ranges}
         for unit in self._entries.units:
-            if unit.at not in offsets and not unit.type_at:
+            if unit.offset not in offsets and not unit.type_at:
                 ranges += [(start, end, unit) for start, end in code_of(unit.top)]
         return sorted(ranges, key=lambda span: span[:2])
 
@@ -84,7 +84,7 @@ class _UnitFrames:
         self._entries, self._unit = entries, unit
         self._inlined: dict[int, list[tuple[int, Entry]]] = {}
 
-    def at(self, address: int) -> tuple[Source, ...]:
+    def sources_at(self, address: int) -> tuple[Source, ...]:
         place = bisect_right(self._starts, address) - 1
         while place >= 0 and self._functions[place][1] <= address and place > bisect_right(self._starts, address) - 9:
             place -= 1
@@ -105,7 +105,7 @@ class _UnitFrames:
         if inlined is None:
             inlined = self._inlined[function.id] = [
                 (depth, function.unit.entry(offset))
-                for offset, depth, abbreviation in function.unit.walk(start=function.at)
+                for offset, depth, abbreviation in function.unit.walk(start=function.offset)
                 if abbreviation.tag == dw.INLINED
             ]
         return [entry for _, entry in inlined if covers(entry, address)]
@@ -132,7 +132,7 @@ class _UnitFrames:
         return "" if self._lines is None else self._lines.paths.get(number, "")
 
     def _line(self, address: int) -> tuple[str, int]:
-        row = None if self._lines is None else self._lines.at(address)
+        row = None if self._lines is None else self._lines.row_at(address)
         return ("", 0) if row is None else (row.path or "", row.line)
 
 

@@ -1,4 +1,4 @@
-"""Numbers of any length, seven bits a byte. Source: DWARF 5, 7.6."""
+"""LEB128 writes numbers of any length, seven bits a byte. Source: DWARF 5, 7.6."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the name of a type or of a constant means in a file.
+"""The name of a type or of a constant means what the units of the traced code know by it.
 
 A name may have several meanings: types of several namespaces or classes, and types that source files have each for
-itself. It means what the units of the traced code know by it. Where several differ, none of them is chosen.
+itself. Where several differ, none of them is chosen.
 
 Sources: DWARF 5, 3.1.1 and 3.2.5 (partial and imported units), 5.7 (structures), 5.8 (enumerations).
 """
@@ -51,7 +51,9 @@ def type_named(entries: Entries, name: str, addresses: Iterable[int], key: str) 
 
 
 def constant_named(entries: Entries, name: str, addresses: Iterable[int]) -> int | str | None:
-    """The value of an enumerator, likewise: `RED`, `colour::RED`, `ns::colour::RED`."""
+    """The value of the enumerator `RED`, `colour::RED` or `ns::colour::RED` for code at these addresses. None where
+    there is none; where there are several, which.
+    """
     meaning = _meant(entries, name, _ENUMERATORS, addresses, _value, name)
     return _value(meaning) if isinstance(meaning, Entry) else meaning
 
@@ -143,6 +145,6 @@ def _refer(units: list[Unit], signature: int) -> bool:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """`ns::Cart<a::b>` as `ns` and `Cart<a::b>`."""
+    """Splits a name at its last scope: `ns::Cart<a::b>` into `ns` and `Cart<a::b>`."""
     scope, _, last = name.partition("<")[0].rpartition("::")
     return scope, last + name[len(name.partition("<")[0]) :]

@@ -1,4 +1,4 @@
-"""Where an entry stands in the source, its namespaces and classes; and the definitions of a name by that.
+"""The scope of an entry is the namespaces and classes that it stands in; it tells the definitions of a name apart.
 
 Source: DWARF 5, 3.2.2 (namespaces), 5.7.1 (structures that are defined elsewhere than declared).
 """
@@ -16,7 +16,7 @@ from tracer.resolve.dwarf.units.unit import Entry
 _ENCLOSING = frozenset((*dw.RECORDS, dw.NAMESPACE, dw.ENUMERATION, dw.SUBPROGRAM))
 _MOST_SCOPES = 24
 _MOST_WALKED = 1 << 24
-"""Bytes of units that are gone through for the definitions of one name."""
+"""The most bytes of units that are gone through for the definitions of one name."""
 
 
 def scope(entry: Entry) -> tuple[str, ...]:
@@ -25,10 +25,10 @@ def scope(entry: Entry) -> tuple[str, ...]:
     for _ in range(_MOST_SCOPES):
         entry = origin(entry)  # it may stand elsewhere than what it defines was declared
         parents: list[tuple[int, int]] = []
-        for offset, depth, abbreviation in entry.unit.walk(near=entry.at):
+        for offset, depth, abbreviation in entry.unit.walk(near=entry.offset):
             while parents and parents[-1][0] >= depth:
                 parents.pop()
-            if offset >= entry.at:
+            if offset >= entry.offset:
                 break
             if abbreviation.tag in _ENCLOSING:
                 parents.append((depth, offset))

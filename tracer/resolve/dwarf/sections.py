@@ -17,9 +17,9 @@ from tracer.resolve.elf.structures import Section
 _COMPRESSED = 0x800  # SHF_COMPRESSED
 _ZLIB, _ZSTD = 1, 2
 _HEADERS = {8: struct.Struct("<I4xQ8x"), 4: struct.Struct("<II4x")}
-"""By the bytes of an address: the kind of compression, and the size before it."""
+"""The layouts of a compression header by the bytes of an address: the kind, and the size before compression."""
 _AT_LEAST, _MOST_UNPACKED = 1 << 20, 64
-"""Bytes that a compressed section may become, and how many times its size; line programs take three."""
+"""A compressed section may become so many bytes, or so many times its size; line programs take three times."""
 
 
 def content(elf: Elf, name: str) -> bytes:

@@ -50,8 +50,8 @@ class Common:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One function's range; `handler`: it has a table of catches or clean-ups of its own (LSDA). `program`: the call
-    frame instructions (DW_CFA_…) behind those of its `common`.
+    """The range of one function. `handler` says that it has a table of catches or clean-ups of its own (LSDA);
+    `program` is the call frame instructions (DW_CFA_…) behind those of its `common`.
     """
 
     start: int
@@ -62,7 +62,9 @@ class Frame:
 
 
 _MAX_AUGMENTATION = 16
-"""Letters, with their end; compilers write five at most ("zPLRS"). Each of a file's CIEs could claim all of it."""
+"""The most letters of an augmentation string, with its end; compilers write five ("zPLRS"), and each of a file's CIEs
+could claim all of it.
+"""
 
 
 class _Damaged(Exception):
@@ -143,7 +145,7 @@ class Frames:
                 yield position, identity == 0
             position += 4 + length
 
-    def at(self, address: int) -> Frame | None:
+    def frame_at(self, address: int) -> Frame | None:
         """The entry whose range holds the address."""
         starts, entries = self._index
         index = bisect_right(starts, address) - 1

@@ -1,4 +1,4 @@
-"""Debug files from debuginfod servers, by build id: only where DEBUGINFOD_URLS names servers.
+"""debuginfod servers give debug files by build id. They are asked only where DEBUGINFOD_URLS names some.
 
 The folder of what was fetched is shared with elfutils and gdb: `BUILDID/debuginfo` below $DEBUGINFOD_CACHE_PATH,
 $XDG_CACHE_HOME/debuginfod_client or ~/.cache/debuginfod_client; an empty file there says that no server had it lately.
@@ -33,7 +33,7 @@ _MOST = 1 << 31
 _TOLD_AFTER_S = 1.0
 _TICK_S = 0.05
 _ABSENT_S = 600.0
-"""How long a file that no server had is not asked for again."""
+"""Seconds for which a file that no server had is not asked for again."""
 _BLOCK = 1 << 18
 _BUILD_ID = re.compile("[0-9a-f]{6,128}")
 _OTHER = "it sent something else"
@@ -96,8 +96,8 @@ def has_failed(build_id: str | None) -> bool:
 
 
 def _ask(url: str, build_id: str, path: str, of: str) -> str | None:
-    """None where the server has the file, which then is at `path`; else why it is not, which was said: "" where the
-    server has none.
+    """Asks a server for the file. Returns None where it has it, which then is at `path`, and "" where it has none; else
+    the reason, which was told to the user.
     """
     import subprocess
     from tempfile import mkstemp

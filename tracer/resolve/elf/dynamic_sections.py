@@ -26,14 +26,14 @@ _REL, _RELSZ = 17, 18
 _GNU_HASH, _VERSYM, _VERDEF, _VERNEED = 0x6FFFFEF5, 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFE
 _SHT_STRTAB, _ALLOC, _STRINGS = 3, 2, 1
 _SYMBOL = {4: 16, 8: 24}
-"""Bytes of a symbol, by those of an address."""
+"""The bytes of a symbol, by the bytes of an address."""
 _MOST_CHAINED = 1 << 16
-"""Bytes of a chain, of which most have a few entries."""
+"""The most bytes of a chain; most chains have a few entries."""
 _MOST_VERSIONS = 1 << 20
-"""Bytes of a table of versions, whose end only its entries tell."""
+"""The most bytes of a table of versions, whose end only its entries tell."""
 
 Memory = Callable[[int, int, str], "bytes | None"]
-"""See `Elf.memory`."""
+"""Reads what the file holds for an address, as `Elf.memory` does."""
 
 
 def dynamic_sections(

@@ -48,7 +48,7 @@ MAX_SEGMENTS = 1170
 """The number that fits into the 64 KiB that Linux reads (fs/binfmt_elf.c, load_elf_phdrs)."""
 
 _AT_LEAST, _TIMES = 4 << 20, 8
-"""Bytes of all the sections that are read: so many, or so many times the file's size."""
+"""All the sections that are read have so many bytes, or so many times the file's size."""
 _MAX_BUILD_IDS = 64
 _MAX_DYNAMIC = 1 << 16
 
@@ -117,7 +117,7 @@ class Elf:
 
     @property
     def version(self) -> object:
-        """Equal for the same content of the same file."""
+        """A value that is equal for the same content of the same file."""
         status = self._stat
         return None if status is None else (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
@@ -128,7 +128,7 @@ class Elf:
     # --- raw access -----------------------------------------------------------------------------------------------
 
     def read(self, offset: int, size: int, what: str) -> bytes:
-        """Exactly `size` bytes of the file from `offset`; `what` names them in the error ("the symbol table")."""
+        """Reads exactly `size` bytes of the file from `offset`; errors name them by `what` ("the symbol table")."""
         if offset < 0 or size < 0 or offset + size > self.size:
             raise self.error(f"truncated ELF file: {what} would end at byte {offset + size} of {self.size}")
         if size > MAX_READ:
@@ -316,7 +316,7 @@ class Elf:
 
     @cached_property
     def dynamic(self) -> tuple[tuple[int, int], ...]:
-        """Tags and values of the dynamic section, without the terminating DT_NULL."""
+        """The tags and values of the dynamic section, without the terminating DT_NULL."""
         segment = next((candidate for candidate in self.segments if candidate.type == PT_DYNAMIC), None)
         if segment is None:
             return ()
@@ -336,7 +336,7 @@ class Elf:
 
     @cached_property
     def soname(self) -> str | None:
-        """DT_SONAME."""
+        """The name by which other files need this one (DT_SONAME)."""
         return next(iter(self.dynamic_strings(14)), None)
 
     def dynamic_strings(self, tag: int) -> Iterator[str]:

@@ -8,6 +8,6 @@ _SECTIONS = (".plt", ".plt.sec", ".plt.got", ".iplt")
 
 
 def in_plt(elf: Elf, address: int) -> bool:
-    """Whether an address is of an entry of it."""
+    """Whether an address lies in the procedure linkage table."""
     tables = (section for section in elf.sections if section.name in _SECTIONS)
     return any(table.address <= address < table.address + table.size for table in tables)

@@ -1,6 +1,4 @@
-"""Relocations, which the dynamic loader fills in when it loads a file. Source: gABI, chapter 4 (Elf64_Rela,
-Elf32_Rel).
-"""
+"""The dynamic loader applies relocations when it loads a file. Source: gABI, chapter 4 (Elf64_Rela, Elf32_Rel)."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ _WITHOUT_ADDEND = 6, 7
 
 
 class Relocation(NamedTuple):
-    """`kind` is one of `arch.Relocations`, `symbol` the number of an entry of .dynsym."""
+    """One relocation: `kind` is one of `arch.Relocations`, `symbol` the number of an entry of .dynsym."""
 
     address: int
     kind: int

@@ -19,7 +19,7 @@ SHT_SYMTAB, SHT_RELA, SHT_NOBITS, SHT_REL, SHT_DYNSYM = 2, 4, 8, 9, 11
 SHT_GNU_VERDEF, SHT_GNU_VERNEED, SHT_GNU_VERSYM = 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
 
 MAX_STRING = 1 << 14
-"""Bytes of a name. A table whose names have no end would else be copied once for each."""
+"""The most bytes of a name. A table whose names have no end would else be copied once for each."""
 
 
 class Layout(NamedTuple):

@@ -70,10 +70,10 @@ class Variable(NamedTuple):
 _OF_THE_LINKER = frozenset(
     ("_DYNAMIC", "_GLOBAL_OFFSET_TABLE_", "_PROCEDURE_LINKAGE_TABLE_", "_TLS_MODULE_BASE_", "__GNU_EH_FRAME_HDR")
 )
-"""Names that linkers add to each file as local ones."""
+"""The names that linkers add to each file as local ones."""
 
 _COPY = rb"((?:constprop|isra|part)\.\d+(?:\.(?:constprop|isra|part|lto_priv)\.\d+)*)(?=\0)"
-"""How the names of copies go on. A `.cold` part is no copy."""
+"""The ending of a copy's name, behind the function's name and a dot. A `.cold` part is no copy."""
 
 
 class Table:
@@ -82,7 +82,7 @@ class Table:
     def __init__(
         self, data: bytes, strings: bytes, versions: bytes = b"", version_names: dict[int, str] | None = None
     ) -> None:
-        """`versions` has a number for each entry, of which `version_names` has the names."""
+        """`versions` has a number for each entry, and `version_names` the names of these numbers."""
         self._data = data[: len(data) // _SYMBOL.size * _SYMBOL.size]
         self._strings = strings
         names = version_names or {}
@@ -259,7 +259,9 @@ def _decoded(name: str) -> str:
 
 
 def _versioned(function: Function) -> Function:
-    """`memcpy@GLIBC_2.2.5` and `memcpy@@GLIBC_2.14`, as some linkers write names into .symtab, taken apart."""
+    """Takes the version out of the name, which some linkers write into .symtab as `memcpy@GLIBC_2.2.5` or
+    `memcpy@@GLIBC_2.14`.
+    """
     name, separator, version = function.name.partition("@")
     if not separator or not name:
         return function

@@ -1,4 +1,4 @@
-"""Symbol tables: functions by name, wildcard and address; variables by name.
+"""Looks symbols up: functions by name, wildcard and address, variables by name.
 
 A file has up to three tables: `.symtab` (everything, unless the file was stripped), `.dynsym` (what it exports) and the
 `.symtab` of the separate debug file (`debug_file`). The third is read for a name where the first has lost those of
@@ -23,10 +23,10 @@ from tracer.resolve.elf.structures import SHT_DYNSYM, SHT_SYMTAB
 from tracer.resolve.elf.symbol_table import MAX_NAME, Function, Table, Variable, read_table
 
 _AT_LEAST, _MOST_UNPACKED = 1 << 20, 64
-"""Bytes that .gnu_debugdata may become, and how many times its size; symbols take four to ten."""
+""".gnu_debugdata may become so many bytes, or so many times its size; symbols take four to ten times."""
 
 MAX_NESTED = 64
-"""How many earlier symbols are tried for one that reaches over an address."""
+"""The number of earlier symbols that are tried for one that reaches over an address."""
 
 
 class Symbols:
@@ -39,12 +39,12 @@ class Symbols:
 
     @cached_property
     def static(self) -> Table | None:
-        """.symtab."""
+        """The contents of .symtab."""
         return read_table(self._elf, SHT_SYMTAB)
 
     @cached_property
     def exported(self) -> Table | None:
-        """.dynsym."""
+        """The contents of .dynsym."""
         return read_table(self._elf, SHT_DYNSYM)
 
     @cached_property
@@ -169,7 +169,7 @@ class Symbols:
         ordered = sorted(self.functions, key=itemgetter(1))
         return [function[1] for function in ordered], ordered, max(map(itemgetter(2), ordered), default=0)
 
-    def at(self, address: int) -> Function | None:
+    def function_at(self, address: int) -> Function | None:
         """The function that holds the address: the innermost, under the most public of its names.
 
         One of unknown size holds what lies between it and the next.

@@ -36,7 +36,7 @@ def only_variable(symbols: Symbols, name: str, variables: Sequence[Variable]) ->
 
 
 def last_word(name: str) -> str:
-    """`counter` of `shop::counter`, which stands in the mangled name, too."""
+    """The last word of a name, `counter` of `shop::counter`, which stands in the mangled name, too."""
     return re.findall(r"\w+", name)[-1] if re.search(r"\w", name) else name
 
 

@@ -1,1 +1,1 @@
-"""Function names → functions."""
+"""Function names are resolved to functions, their copies and their lines."""

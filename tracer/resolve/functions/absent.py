@@ -1,4 +1,4 @@
-"""What is said of an attach point that none of several files has."""
+"""The error for an attach point that none of several files has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tracer.resolve.functions.lookup import names_to_suggest
 
 
 def nothing(point: AttachPoint, files: Sequence[Found], binary_of: Callable[[Found], Binary]) -> TracerError:
-    """That the attach point means nothing in these files, which `binary_of` opens."""
+    """The error that the attach point means nothing in these files, which `binary_of` opens."""
     if point.is_of_lines:
         return TracerError(f"no code comes from '{printable(point.source or '')}' in any of {len(files)} files")
     name = point.name or "*" if point.provider is None else f"{point.provider}:{point.name or '*'}"

@@ -1,4 +1,4 @@
-"""Names as people write them and `nm -C` prints them → functions: `Cart<int>::add(int)`, `void f<int>(int)`, `*::add`.
+"""Finds functions by names as people write them and `nm -C` prints them: `Cart<int>::add(int)`, `*::add`.
 
 A symbol's readable name may be written whole; without its parameters, which means every overload; without the return
 type that stands before a template's name; or without both. Where one is written exactly so, whatever characters it
@@ -51,7 +51,8 @@ _SAID = (
     " true type typeid typeinfo typename u128 u16 u32 u64 u8 ull union unnamed unsafe unsigned usize virtual void"
     " volatile vtable wchar_t wrapper "
 )
-"""Words that demanglers write for a letter or two, or around a name (libiberty, cp-demangle.c and rust-demangle.c)."""
+"""The words that demanglers write for a letter or two, or around a name (cp-demangle.c, rust-demangle.c of libiberty).
+"""
 
 
 def demangled_functions(
@@ -133,7 +134,7 @@ def spellings(readable: str) -> tuple[str, ...]:
 
 
 def without_parameters(readable: str) -> str:
-    """`ns::f(int) const` → `ns::f`; the brackets of templates and `operator()` stay."""
+    """A readable name without its parameters: `ns::f` of `ns::f(int) const`; templates and `operator()` keep theirs."""
     end = readable.rfind(")")
     if end < 0 or not _AFTER.match(readable, end + 1):
         return readable
@@ -191,7 +192,7 @@ def _has_parameters(pattern: str) -> bool:
 
 
 def needed_words(pattern: str) -> list[str]:
-    """Words that must stand in the mangled name too, wherever the pattern matches: a cheap test before demangling.
+    """The words that must stand in the mangled name too, wherever the pattern matches: a cheap test before demangling.
 
     An identifier stands there as it is. What the demangler says of its own accord (`int`, `operator`, `std::string`)
     does not; neither need a part of a word, next to a wildcard, if it may be part of such a word.

@@ -1,4 +1,4 @@
-"""`arg0`, `arg1`, … of an i386 function: the words of its arguments, where its compiler has put them.
+"""`arg0`, `arg1`, … of an i386 function are the words of its arguments, where its compiler has put them.
 
 The convention puts them on the stack. A function that only its own file calls, or that is marked for it, gets them in
 registers, and no symbol says so: debug information does (`dwarf.calls.i386`). Where it is missing, such a function has
@@ -31,7 +31,7 @@ _UNKNOWN = "only its own file calls the function, so it may be in a register; no
 _NAMELESS = "no symbol says whether only its own file calls the function, so it may be in a register"
 _MANY = "only its own file calls the function, so it may be in a register; name fewer functions to have that looked up"
 _Word = tuple[str, str | int]
-"""`("reg", "ax")`, `("stack", 4)`, or `("no", reason)`."""
+"""The place of one word: `("reg", "ax")`, `("stack", 4)`, or `("no", reason)`."""
 
 
 def entry_words(binary: Binary, name: str, address: int, local: bool) -> tuple[ArgSpec, ...]:
@@ -66,7 +66,9 @@ def _spec(word: _Word) -> ArgSpec:
 
 
 def _words(entries: Entries, site: FileSite, most: int) -> tuple[_Word, ...] | None:
-    """() where they are where the convention has them; None where no debug information tells of the function."""
+    """The places of a function's words. () says that they are where the convention has them, and None that no debug
+    information tells of the function.
+    """
     parameters = parameters_at(entries, site, "")
     if not isinstance(parameters, tuple):
         return None

@@ -1,4 +1,4 @@
-"""Functions → the lines of their text that have code.
+"""Finds the lines of functions' texts that have code.
 
 What was inlined into a function is of another text. Rows of both stand at one address, and before and behind the code
 that the compiler says the copy has. So a line belongs to the last function that is declared before it, of those that
@@ -35,8 +35,8 @@ def lines_of(binary: Binary, addresses: Iterable[int], path: str) -> set[int]:
 
 
 def of_others(binary: Binary, functions: Collection[int], places: Collection[int]) -> set[int]:
-    """Those of some places in code that are of another instance of the template that the functions at these addresses
-    are instances of, or of a lambda in their text.
+    """The places in code, of those given, that belong to another instance of the template whose instances begin at
+    these addresses, or to a lambda in their text.
     """
 
     def find(entries: Entries) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Where a function was inlined: its code stands there again, and no probe at its own first instruction sees it.
+"""Where a function was inlined its code stands again, and no probe at its own first instruction sees it.
 
 Told by the debug information of the units that know the function. Source: DWARF 5, 3.3.8 (inlinable and inlined
 subroutines).
@@ -37,7 +37,7 @@ class Inlined(NamedTuple):
 
 
 def at_places(inlined: Inlined) -> str:
-    """`at 3 places (in f and g)`."""
+    """The places in words: `at 3 places (in f and g)`."""
     number, callers = inlined
     text = "at 1 place" if number == 1 else f"at {number} places"
     names = [printable(caller) for caller in callers[:_NAMED]]
@@ -65,14 +65,14 @@ def inlined_of(path: str, address: int) -> Inlined | None:
 
 
 def inlined_by_name(path: str, name: str) -> Inlined | None:
-    """The same for a function without code of its own, by its name."""
+    """The places of a function without code of its own, by its name; None if nothing says that it was inlined."""
     counted = asked(path, "inlined", name, lambda entries: _counted(entries, name, None))
     return None if counted is None else Inlined(*counted)
 
 
 def _counted(entries: Entries, name: str, line: int | None) -> tuple[int, tuple[str, ...]] | None:
-    """The same for all functions of that name that are declared at that line: each unit has its own entry of a
-    header's.
+    """The places of all functions of that name that are declared at that line, as `Inlined` has them: each unit has its
+    own entry of a header's function.
     """
     if not name:
         return None
@@ -93,11 +93,11 @@ def _counted(entries: Entries, name: str, line: int | None) -> tuple[int, tuple[
 def _places(function: Entry) -> Iterator[str]:
     """The names of the functions in which an entry's code stands, once for each place."""
     unit = function.unit
-    within = struct.pack("<I", function.at - unit.at)
-    elsewhere = struct.pack("<I", function.at)
+    within = struct.pack("<I", function.offset - unit.offset)
+    elsewhere = struct.pack("<I", function.offset)
     for other in unit.file.units:
         # Other units name it by its offset in the section: those of link-time optimisation.
-        mark = within if other.at == unit.at else elsewhere
+        mark = within if other.offset == unit.offset else elsewhere
         if other.base == unit.base and other.data.find(mark, other.first, other.end) >= 0:
             yield from _in_unit(other, function, mark)
 

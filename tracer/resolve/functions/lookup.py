@@ -1,4 +1,4 @@
-"""The function part of an attach point → functions of one file.
+"""Resolves the function part of an attach point to functions of one file.
 
 `malloc`, `str*`, `memcpy@GLIBC_2.2.5` are names of the symbol table. What is not there, or could be no function of C,
 is a name as people write it (`written_names`).
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 _WRITTEN = re.compile(r"::|[ (<{~,&]")
 
 _NAMED = 3
-"""Copies that are named."""
+"""The number of copies that a message names."""
 
 _RECEIVER = re.compile(r"\(\*(?=\w)")
-"""In the names of Go's methods an asterisk, and no wildcard: `main.(*Cart).Add`."""
+"""An asterisk that is no wildcard, in the names of Go's methods: `main.(*Cart).Add`."""
 
 
 def find_functions(
@@ -169,7 +169,7 @@ def _inlined(binary: Binary, name: str) -> str | None:
 
 def function_text(binary: Binary, address: int) -> str:
     """The value of the `func` built-in at an address: the function that holds it, "" where no symbol does."""
-    function = binary.symbols.at(address)
+    function = binary.symbols.function_at(address)
     return "" if function is None else binary.function_text(function.name)
 
 

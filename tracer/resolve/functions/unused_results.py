@@ -20,7 +20,7 @@ from tracer.resolve.safety.disassembly import Instruction
 _MOST_CODE = 32 << 20
 _MOST_CALLS = 64
 _FOLLOWED = 64
-"""Instructions behind one call."""
+"""The most instructions that are read behind one call."""
 
 _CALL_OR_JUMP = re.compile(rb"[\xe8\xe9]|\x0f[\x80-\x8f]")
 _RESULT = re.compile(r"\b(rax|eax|ax|al|ah)\b")

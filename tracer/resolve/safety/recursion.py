@@ -9,6 +9,7 @@ leaves the file, may come back.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cached_property
 
 from tracer.kinds.arch import EM_X86, EM_X86_64, X86_64
@@ -27,6 +28,9 @@ _CALLS = re.compile(
 _THROUGH_SLOT_32 = re.compile(rb"(?:\xf3\x0f\x1e\xfb)?\xff[\x25\xa3]")
 _RELATIVE_TO_TABLE = 0xA3  # to ebx, which holds the address of the global offset table
 _PLTGOT = 3
+_DIRECT_OR_BY_SLOT = re.compile(rb"(?=(\xe8.{4}|\xff\x15.{4}))", re.S)
+_MOST_CODE = 64 << 20
+"""Bytes that are searched for calls of a function."""
 _THROUGH_SLOT = re.compile(rb"(?:\xf3\x0f\x1e\xfa)?\xf2?\xff\x25")
 
 
@@ -99,9 +103,14 @@ class Recursion:
 
     def begins_at(self, address: int) -> Function | None:
         """The function that begins there, or that of this file to which the linkage table jumps from there."""
-        function = self._code.symbols.at(address)
+        function = self._code.symbols.function_at(address)
         if function is not None and function.address == address:
             return function
+        slot = self._slot(address)
+        return None if slot is None else self._slot_targets.get(slot)
+
+    def _slot(self, address: int) -> int | None:
+        """The slot through which the linkage table jumps on from there."""
         code = self._code.elf.memory(address, 16, "a call's target") if self._code.executable(address) else None
         wide = self._code.elf.machine == EM_X86_64
         stub = (_THROUGH_SLOT if wide else _THROUGH_SLOT_32).match(code) if code else None
@@ -112,10 +121,35 @@ class Recursion:
             slot += address + stub.end() + 4
         elif code[stub.end() - 1] == _RELATIVE_TO_TABLE:
             slot += dict(self._code.elf.dynamic).get(_PLTGOT, 0)
-        return self._own.get(slot)
+        return slot
+
+    def behind_calls_of(self, names: Collection[str]) -> list[int]:
+        """The addresses to which calls of functions of these names return, in an x86-64 file."""
+        exported, elf = self._code.symbols.exported, self._code.elf
+        slots = {
+            relocation.address for relocation in relocations(elf)
+            if exported is not None and exported.name(relocation.symbol).partition("@")[0] in names
+        }  # fmt: skip
+        entries = {function.address for name in names for function in self._code.symbols.named(name)}
+        reached: dict[int, bool] = {}
+        behind = []
+        for segment in elf.loads if slots or entries else ():
+            if not self._code.executable(segment.address) or segment.file_size > _MOST_CODE:
+                continue
+            content = elf.memory(segment.address, segment.file_size, "code") or b""
+            for call in _DIRECT_OR_BY_SLOT.finditer(content):
+                after = segment.address + call.end(1)
+                target = after + int.from_bytes(call[1][-4:], "little", signed=True)
+                if call[1][0] == 0xFF:
+                    behind += [after] * (target in slots)
+                    continue
+                if target not in reached:
+                    reached[target] = target in entries or (bool(slots) and self._slot(target) in slots)
+                behind += [after] * reached[target]
+        return behind
 
     @cached_property
-    def _own(self) -> dict[int, Function]:
+    def _slot_targets(self) -> dict[int, Function]:
         """The targets of slots in the linkage table, if they are in the file itself."""
         exported = self._code.symbols.exported
         if exported is None:

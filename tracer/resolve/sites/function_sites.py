@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
-from tracer.errors import NothingThere, TracerError, printable
+from tracer.errors import NothingThere, TracerError, and_more, printable
 from tracer.kinds.arch import I386
 from tracer.kinds.model import AttachPoint, SiteLimit
 from tracer.kinds.registry import KINDS, is_return
@@ -27,7 +27,7 @@ from tracer.resolve.safety.placement import (
     offset_of_code,
     red_zone,
 )
-from tracer.resolve.sites.leaving_out import leave_out
+from tracer.resolve.sites.leaving_out import leave_out, tried
 
 if TYPE_CHECKING:
     from tracer.host.maps import Picture
@@ -100,17 +100,14 @@ def _of_copies(
 ) -> list[FileSite]:
     """Returns the sites of copies; `entry_count` says how many sites their functions have beside."""
     limit.check(len(copies), f"{printable(binary.shown)}: '{printable(point.name or '')}' means {len(copies)} copies")
-    sites = []
-    refused: list[TracerError] = []
-    for copy in copies:
-        try:
-            around = inside_function(binary.code, copy.address)[1]
-            site = site_inside(binary, around, copy.address, f"{point.kind}:{binary.shown}:{copy.name}")
-        except ElfError as error:
-            refused.append(error)
-            continue
+
+    def of_copy(copy: Copy) -> FileSite:
+        around = inside_function(binary.code, copy.address)[1]
+        site = site_inside(binary, around, copy.address, f"{point.kind}:{binary.shown}:{copy.name}")
         args = tuple([replace(arg, operand=_OF_COPY) for arg in site.args])
-        sites.append(replace(site, function=binary.function_text(copy.name), args=args, copy=copy.id))
+        return replace(site, function=binary.function_text(copy.name), args=args, copy=copy.id)
+
+    sites, refused = tried(of_copy, copies)
     leave_out(refused, entry_count + len(copies), left_out, "be probed", "places")
     return sites
 
@@ -157,7 +154,9 @@ def _of_functions(
         if not KINDS[point.kind].pairs:
             return _returns(binary, functions, left_out)
     if point.offset:
-        return _each_inside(point, binary, functions, left_out)
+        sites, refused = tried(partial(_inside, point, binary), functions, TracerError)
+        leave_out(refused, len(functions), left_out, f"be probed at +{point.offset}")
+        return sites
     starts = function_starts(binary.code, functions)
     refused = [start for start in starts if isinstance(start, ElfError)]
     leave_out(refused, len(functions), left_out, "be probed")
@@ -232,20 +231,6 @@ def _at_entry(binary: Binary, function: Function, few: bool = True) -> tuple[Arg
     return entry_words(binary, function.name, function.address, local)
 
 
-def _each_inside(
-    point: AttachPoint, binary: Binary, functions: Sequence[Function], left_out: list[str]
-) -> list[FileSite]:
-    sites = []
-    refused: list[TracerError] = []
-    for function in functions:
-        try:
-            sites.append(_inside(point, binary, function))
-        except TracerError as error:
-            refused.append(error)
-    leave_out(refused, len(functions), left_out, f"be probed at +{point.offset}")
-    return sites
-
-
 def _inside(point: AttachPoint, binary: Binary, function: Function) -> FileSite:
     """`FUNCTION+OFFSET`."""
     around = binary.code.range_of(function)
@@ -312,7 +297,7 @@ def site_inside(binary: Binary, around: Range, address: int, probe: str) -> File
     """The site at an instruction of a function that may be probed."""
     args = binary.function_args(around.name)
     if binary.arch is I386 and address == around.start:
-        named = binary.symbols.at(address)
+        named = binary.symbols.function_at(address)
         args = _at_entry(binary, named or Function("", address, 0, STB_LOCAL))
     return FileSite(
         kind="uprobe",
@@ -386,10 +371,8 @@ def _at_risk(unsafe: Sequence[tuple[str, str]], switched: str | None) -> str:
     """The warning about what --unsafe-returns can do to the traced program."""
     from tracer.resolve.safety.plugins import FILTERED
 
-    names = [printable(name) for name, _ in unsafe[:_NAMED]]
-    more = f" and {len(unsafe) - _NAMED} more" if len(unsafe) > _NAMED else ""
+    which = and_more((printable(name) for name, _ in unsafe[:_NAMED]), len(unsafe))
     number = "1 return probe" if len(unsafe) == 1 else f"{len(unsafe)} return probes"
-    which = f"{', '.join(names)}{more}"
     how = f"no handler catches an exception that crosses {which} while the probe is there"
     if switched == FILTERED:
         how = f"one whose seccomp filter forbids it ends when {which} returns"

@@ -66,7 +66,7 @@ def states(process: Picture, sites: Sequence[FileSite]) -> list[State | None]:
             here = [
                 state
                 for address in _addresses(every, site)
-                if (state := _at(pagemap, memory, address, elf, site)) is not None
+                if (state := _state_at(pagemap, memory, address, elf, site)) is not None
             ] or ["moved" for _ in own_copies(every, elf, site.identity.inode, site.address)]
             site_states[number] = next((state for state in _WORST if state in here), None)
     return site_states
@@ -101,7 +101,7 @@ def own_copies(every: Sequence[Mapping], elf: Elf, inode: int, address: int) -> 
             yield base + address
 
 
-def _at(pagemap: int, memory: int, address: int, elf: Elf, site: FileSite) -> State | None:
+def _state_at(pagemap: int, memory: int, address: int, elf: Elf, site: FileSite) -> State | None:
     try:
         entry = os.pread(pagemap, _ENTRY.size, address // mmap.PAGESIZE * _ENTRY.size)
         if len(entry) < _ENTRY.size:

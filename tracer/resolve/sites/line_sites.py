@@ -18,19 +18,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import NamedTuple, replace
-from tracer.errors import NoSuchLine, NothingThere, TracerError, printable
+from tracer.errors import NoSuchLine, NothingThere, printable
 from tracer.kinds.model import AttachPoint, SiteLimit
 from tracer.kinds.site import FileSite
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.line_table import Row
 from tracer.resolve.dwarf.lines.line_table import Sequence as Rows
-from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.functions.source_files import sequences_of
 from tracer.resolve.safety.code import Range
 from tracer.resolve.safety.placement import inside_function
 from tracer.resolve.sites.function_sites import meant_functions, site_inside
-from tracer.resolve.sites.leaving_out import leave_out
+from tracer.resolve.sites.leaving_out import leave_out, tried
 
 if TYPE_CHECKING:
     from tracer.host.maps import Picture
@@ -62,13 +61,7 @@ def line_sites(
     if not places:
         raise _no_code(point, printable(binary.shown), sequences)
     limit.check(len(places), f"{printable(binary.shown)}: {_written(point)} begins at {len(places)} places")
-    sites = []
-    refused: list[TracerError] = []
-    for line, address in places:
-        try:
-            sites.append(_site(point, binary, line, address))
-        except ElfError as error:
-            refused.append(error)
+    sites, refused = tried(partial(_site, point, binary), places)
     leave_out(refused, len(places), left_out, "be probed", "places")
     return sites
 
@@ -175,7 +168,8 @@ def _listed(numbers: list[int]) -> str:
     return " or ".join(map(str, numbers[:_MOST_NAMED]))
 
 
-def _site(point: AttachPoint, binary: Binary, line: int, address: int) -> FileSite:
+def _site(point: AttachPoint, binary: Binary, place: tuple[int, int]) -> FileSite:
+    line, address = place
     around = inside_function(binary.code, address)[1]
     column = f":{point.column}" if point.column else ""
     probe = f"uprobe:{binary.shown}:{point.source}:{line}{column}"

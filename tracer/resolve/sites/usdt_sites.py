@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tracer.errors import NothingThere, TracerError, printable
 from tracer.kinds.model import AttachPoint
 from tracer.kinds.site import FileSite
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf.structures import ElfError
 from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher
 from tracer.resolve.functions.lookup import function_text
 from tracer.resolve.safety.placement import usdt_site
-from tracer.resolve.sites.leaving_out import leave_out
+from tracer.resolve.sites.leaving_out import leave_out, tried
 from tracer.resolve.usdt.notes import UsdtNote, misplaced, semaphore_offset
 
 _LIST = "`tracer list 'usdt:{}:*'` shows those of the file"
@@ -37,13 +38,7 @@ def usdt_sites(point: AttachPoint, binary: Binary, left_out: list[str]) -> list[
     if not kept:
         path, which = printable(binary.shown), f"{notes[0].provider}:{notes[0].name}"
         raise NothingThere(f"{path}: the linker dropped the code of the USDT probe {which} and kept its note")
-    sites: list[FileSite] = []
-    refused: list[TracerError] = []
-    for note in kept:
-        try:
-            sites.append(_site(note, binary))
-        except ElfError as error:
-            refused.append(error)
+    sites, refused = tried(partial(_site, binary), kept)
     if len(kept) < len(notes):
         gone = f"{len(notes) - len(kept)} of {len(notes)} sites left out"
         left_out.append(f"{gone}: the linker dropped their code and kept their notes")
@@ -71,7 +66,7 @@ def _listed(names: tuple[tuple[str, str], ...]) -> str:
     return f"{', '.join(others)} and {last}"
 
 
-def _site(note: UsdtNote, binary: Binary) -> FileSite:
+def _site(binary: Binary, note: UsdtNote) -> FileSite:
     offset, red_zone, nop10 = usdt_site(binary.code, note)
     semaphore = semaphore_offset(binary.elf, note)
     by_hand = semaphore is not None and misplaced(binary.elf, note)

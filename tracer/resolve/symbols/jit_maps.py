@@ -23,7 +23,7 @@ from tracer.host.stat import status_of
 from tracer.opening import PIECE, opened
 
 MOST_BYTES = 64 << 20
-"""Of one map, which takes half a second to read."""
+"""The most bytes of one map, which takes half a second to read."""
 MOST_NAME = 1024
 """Bytes of a name that are shown."""
 
@@ -43,7 +43,7 @@ class JitMaps:
 
     def __init__(self, hurries: Callable[[], bool] = lambda: False) -> None:
         self._hurries = hurries
-        self._known: dict[str, _Map] = {}
+        self._maps: dict[str, _Map] = {}
         self.cut: set[str] = set()
 
     def name(self, path: str, owner: int, address: int) -> tuple[str, int] | None:
@@ -58,9 +58,9 @@ class JitMaps:
             status = os.fstat(descriptor)
             if status.st_uid not in (0, owner):
                 return None
-            if path not in self._known and len(self._known) >= _MOST:
-                del self._known[next(iter(self._known))]
-            jit_map = self._known.setdefault(path, _Map())
+            if path not in self._maps and len(self._maps) >= _MOST:
+                del self._maps[next(iter(self._maps))]
+            jit_map = self._maps.setdefault(path, _Map())
             jit_map.read(descriptor, status, self._hurries)
             if jit_map.is_cut:
                 self.cut.add(path)

@@ -118,7 +118,7 @@ class Process:
         """The number of the first state in which the same was mapped at these addresses: they mean the same there, and
         one number says so however often something else has come and gone.
         """
-        if len(self.images) == 1:
+        if len(self.images) < 2:
             return image.state
         state = image.states.get(addresses)
         if state is None:
@@ -145,12 +145,12 @@ class Process:
 
 
 class Processes:
-    """The maps of any number of processes. Of very many those used last, the last ones at the end of the dict. `close`
+    """The maps of processes. Of very many it keeps those used last, in the order of their last use. `close`
     closes the files.
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, Process] = {}
+        self._processes: dict[int, Process] = {}
         self.modules = Modules()
         self._missed = 0
         self.altered: set[int] = set()
@@ -159,7 +159,7 @@ class Processes:
         """Processes that have mapped something since then; emptied likewise."""
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._processes)
 
     def close(self) -> None:
         """Closes the files."""
@@ -170,7 +170,7 @@ class Processes:
         gone, or not ours to read, is no error.
         """
         started = _started(pid)
-        process = self._known.get(pid)
+        process = self._processes.get(pid)
         if started is None:
             return
         if process is None or process.started not in (started, 0):
@@ -182,7 +182,7 @@ class Processes:
 
     def mapped(self, pid: int, mapping: Mapping, moment: int = 0) -> None:
         """The process mapped this too at a moment, as a record of the kernel says: it need not exist any more."""
-        process = self._known.get(pid)
+        process = self._processes.get(pid)
         if process is None:
             process = self._add(pid, Process(_started(pid) or 0, missed=self._missed))
             process.jit_path, process.owner = jit_map(pid)
@@ -201,7 +201,7 @@ class Processes:
 
     def executed(self, pid: int, moment: int = 0) -> None:
         """The process runs another program from then on; what it had mapped still names older addresses."""
-        process = self._known.get(pid)
+        process = self._processes.get(pid)
         if process is not None and process.images:
             if process.missed != self._missed:  # of what was missed before nothing holds any more
                 process.images, process.missed = [], self._missed
@@ -217,7 +217,7 @@ class Processes:
     def forked(self, pid: int, parent: int) -> None:
         """The process began as a copy of another."""
         self.altered.add(pid)
-        original = self._known.get(parent)
+        original = self._processes.get(parent)
         if original is not None and original.images:
             inherited = [Image(original.images[0].mappings)]
             child = Process(_started(pid) or 0, inherited, owner=original.owner, missed=original.missed)
@@ -231,14 +231,14 @@ class Processes:
 
     def get(self, pid: int) -> Process | None:
         """The known mappings of a process, read now if there are none. None if it has ended unseen."""
-        process = self._known.get(pid)
+        process = self._processes.get(pid)
         if process is None:
             self.remember(pid)
-            process = self._known.get(pid)
+            process = self._processes.get(pid)
         elif process.missed != self._missed:
-            del self._known[pid]
+            del self._processes[pid]
             self.remember(pid, process)
-            process = self._known.get(pid)
+            process = self._processes.get(pid)
         return process
 
     def find(
@@ -252,7 +252,7 @@ class Processes:
         present = state in (0, process.images[0].state if process.images else state)
         if mapping is None and present and time.monotonic() - process.read_at > _REFRESH_S:
             self.remember(pid)
-            mapping = _find(self._known.get(pid, process).images, address, state)
+            mapping = _find(self._processes.get(pid, process).images, address, state)
         return mapping
 
     def is_narrow(self, pid: int, image: Image) -> bool:
@@ -278,10 +278,10 @@ class Processes:
 
     def _add(self, pid: int, process: Process) -> Process:
         """Keeps a process, in the place of that which has been kept for longest if there are too many."""
-        self._known.pop(pid, None)
-        if len(self._known) >= _MOST_PROCESSES:
-            del self._known[next(iter(self._known))]
-        self._known[pid] = process
+        self._processes.pop(pid, None)
+        if len(self._processes) >= _MOST_PROCESSES:
+            del self._processes[next(iter(self._processes))]
+        self._processes[pid] = process
         return process
 
     def _read_maps(self, pid: int, process: Process) -> None:

@@ -1,1 +1,1 @@
-"""From the registers and the stack of a stopped thread to the addresses of its callers."""
+"""Finds the addresses of a stopped thread's callers by its registers and its stack."""

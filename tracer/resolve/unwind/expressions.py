@@ -13,10 +13,10 @@ from tracer.resolve.dwarf.leb import leb
 
 _ALL = (1 << 64) - 1
 _MOST = 64
-"""Operations of one expression, and values on its stack."""
+"""The most operations of one expression, and the most values on its stack."""
 
 _CONSTANTS = {0x08: "<B", 0x09: "<b", 0x0A: "<H", 0x0B: "<h", 0x0C: "<I", 0x0D: "<i", 0x0E: "<Q", 0x0F: "<q"}
-"""DW_OP_const1u to const8s."""
+"""The layouts of the constants of DW_OP_const1u to DW_OP_const8s."""
 
 
 class NotUnderstood(Exception):
@@ -47,8 +47,8 @@ _BINARY: dict[int, Callable[[int, int], int]] = {
 def evaluate(
     expression: bytes, registers: Sequence[int | None], read: Callable[[int], int], first: Sequence[int] = ()
 ) -> int:
-    """The value; `registers` by DWARF number, None where unknown; `read` gives 8 bytes of memory; `first` stands on the
-    stack already. Raises `NotUnderstood`, and what `read` raises.
+    """The value of an expression. `registers` are by DWARF number, None where unknown; `read` gives 8 bytes of memory;
+    `first` stands on the stack already. Raises `NotUnderstood`, and what `read` raises.
     """
     stack = list(first)
     position = operations = 0

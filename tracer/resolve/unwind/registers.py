@@ -12,10 +12,10 @@ from tracer.kinds.arch import EM_386, EM_AARCH64, EM_X86_64
 
 @dataclass(frozen=True, slots=True)
 class Registers:
-    """`mask` is perf's `sample_regs_user`; the samples have its bits' registers in ascending order, `numbers` says
-    which they are in DWARF. `sp`, `fp`, `ip`: the stack, frame and instruction pointer's numbers; `link`: the register
-    that holds the return address, None where it is on the stack. `count`: one more than the largest number. `word`: the
-    bytes of an address.
+    """The registers of a processor. `mask` is perf's `sample_regs_user`; the samples have its bits' registers in
+    ascending order, `numbers` says which they are in DWARF. `sp`, `fp`, `ip`: the stack, frame and instruction
+    pointer's numbers; `link`: the register that holds the return address, None where it is on the stack. `count`: one
+    more than the largest number. `word`: the bytes of an address.
     """
 
     mask: int

@@ -1,4 +1,4 @@
-"""How the caller's registers are found at one address of a function: the call frame instructions run up to it.
+"""Finds the caller's registers at one address of a function: the call frame instructions are run up to it.
 
 The *canonical frame address* (CFA) is the stack pointer before the call; the caller's registers are saved at distances
 from it. Registers have DWARF's numbers. Source: DWARF 5, 6.4.2 and 6.4.3; System V ABI, AMD64 supplement, 3.6.2, and
@@ -18,12 +18,12 @@ _MAX_REGISTERS = 64
 """Registers of one row at most. Processors have fewer but for vectors, whose rules are of no use here."""
 
 OFFSET, VALUE, REGISTER, EXPRESSION, VALUE_EXPRESSION, UNDEFINED = range(6)
-"""Where a register's value is: at CFA + n; CFA + n itself; in another register; at what an expression says; what that
-says itself; nowhere. A register without a rule keeps its value.
+"""The kinds of rules, by where a register's value is: at CFA + n; CFA + n itself; in another register; at what an
+expression says; what that says itself; nowhere. A register without a rule keeps its value.
 """
 
 Saved = tuple[int, int | bytes]
-"""One of the kinds above with its number or expression."""
+"""The rule of one register: one of the kinds above with its number or expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class _Run:
         return Rule(self.register, self.offset, self.expression, self.saved, common.return_register, common.signal)
 
     def run(self, program: bytes, initial: bool) -> bool:
-        """False once the row of the address is reached: what follows is of later ones."""
+        """Runs a program; returns False once the row of the address is reached, for what follows is of later ones."""
         data_factor = self.common.data_factor
         position, end = 0, len(program)
         while position < end:
@@ -177,7 +177,7 @@ class _Run:
 
 
 _ADVANCES = {0x02: "<B", 0x03: "<H", 0x04: "<I"}
-"""DW_CFA_advance_loc1, 2 and 4."""
+"""The layouts of the distances of DW_CFA_advance_loc1, 2 and 4."""
 
 
 def _block(program: bytes, position: int) -> tuple[bytes, int]:

@@ -32,8 +32,8 @@ ELSEWHERE = "it goes on in another stack"
 NO_PROGRESS = "a frame that lies below its callee's"
 
 PLAIN, LAST, ENTRY, POINTER, GENERAL, NOTHING, BROKEN = range(7)
-"""How to leave a frame: by three numbers; not at all, it is the first; it has just been entered and nothing is known
-of it; by its frame pointer; by its rule; not at all, for it is no code; not at all, for nothing tells how.
+"""The ways to leave a frame: by three numbers; not at all, it is the first; it has just been entered and nothing is
+known of it; by its frame pointer; by its rule; not at all, for it is no code; not at all, for nothing tells how.
 """
 
 
@@ -78,7 +78,7 @@ Find = Callable[[int, bool], Step]
 
 
 class Short(str):
-    """`SHORT`; the next frame lies in `wanted` bytes of the stack from its pointer on."""
+    """The ending `SHORT`; the next frame lies in `wanted` bytes of the stack from its pointer on."""
 
     wanted: int
 
@@ -100,9 +100,9 @@ class _Outside(Exception):
 def walk(
     sample: Sequence[int | None], stack: memoryview, registers: Registers, find: Find, most: int, here: bool = True
 ) -> tuple[tuple[int, ...], str]:
-    """The addresses, innermost first and `most` at most, and how it ended. `sample` has the registers in perf's order,
-    None for those that are not known; `stack` is the copy from the stack pointer up, words of the program. `here`:
-    the thread is at the first address, and no call returns there.
+    """The addresses, innermost first and `most` at most, and how the walk ended. `sample` has the registers in perf's
+    order, None for those that are not known; `stack` is the copy from the stack pointer up, words of the program.
+    `here`: the thread is at the first address, and no call returns there.
     """
     by_number = dict(zip(registers.numbers, sample, strict=True))
     plain = None
@@ -171,7 +171,7 @@ def _no_code(ip: int, word: int = 8) -> str:
 
 
 _NEAR = 8 << 20
-"""Bytes above the stack pointer that may well be the same stack: its usual size."""
+"""The bytes above the stack pointer that may well be the same stack: its usual size."""
 
 
 def _outside(place: int, size: int, word: int = 8) -> str:

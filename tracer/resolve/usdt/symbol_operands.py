@@ -35,7 +35,7 @@ class SymbolOperands:
         self._symbols = symbols
         self._kinds = ARCHES.get(elf.machine, X86_64).relocations  # operands of aarch64 name no slots
         self._accessed = accessed
-        self._found: dict[str, tuple[Variable, ...]] = {}
+        self._variables: dict[str, tuple[Variable, ...]] = {}
 
     def resolve(self, operand: Parsed, site: int) -> Operand:
         """The operand as read at the site of that address."""
@@ -91,9 +91,9 @@ class SymbolOperands:
         return variable.address
 
     def _named(self, name: str) -> tuple[Variable, ...]:
-        if name not in self._found:
-            self._found[name] = self._symbols.variables(name)
-        return self._found[name]
+        if name not in self._variables:
+            self._variables[name] = self._symbols.variables(name)
+        return self._variables[name]
 
     def _uses(self, site: int, variable: Variable) -> bool:
         """Whether an instruction of the function around the site reads or writes the variable."""

@@ -33,7 +33,6 @@ from tracer.resolve.variables.frames import FrameAt, frame_offset
 from tracer.resolve.variables.scopes import Found, scopes_at, scopes_to, variables_in
 from tracer.resolve.variables.text import Text, line_of
 
-NO_FUNCTION = "no debug information tells of the function"
 _ADDRESS = "debug information gives an address of the stack for its value"
 _OF_OTHER = "nothing is said about the variables of"
 _OF_BLOCK = "nothing is said about the variables of the line's block"

@@ -60,7 +60,7 @@ def test_a_thousand_addresses_as_addr2line_names_them(form: str, tmp_path: Path)
         addresses = [text.address + every.randrange(text.size) for _ in range(1000)]
     compared = inlined = different = 0
     for address, theirs in zip(addresses, addr2line(program, addresses), strict=True):
-        ours = lookup.at(address)
+        ours = lookup.sources_at(address)
         if ours:  # not between functions, where addr2line goes on with the line before
             compared += 1
             inlined += len(ours) > 1
@@ -80,7 +80,7 @@ def test_what_was_split_off_is_named_too(version: int, tmp_path: Path) -> None:
                              text=True, check=True).stdout  # fmt: skip
     (call,) = (int(line.partition(":")[0], 16) for line in listing.splitlines() if "call" in line and "leaf" in line)
     source = str(HERE / "inlines.c")
-    assert frames(tmp_path / "program").at(call) == (
+    assert frames(tmp_path / "program").sources_at(call) == (
         Source("inner", source, 8), Source("middle", source, 13), Source("outer", source, 17),
     )  # fmt: skip
 
@@ -88,4 +88,4 @@ def test_what_was_split_off_is_named_too(version: int, tmp_path: Path) -> None:
 def test_where_nothing_is_known_is_nothing(tmp_path: Path) -> None:
     program = tmp_path / "program"
     subprocess.run(["gcc", "-g", "-w", "-o", program, HERE / "inlines.c"], check=True)
-    assert frames(program).at(0) == frames(program).at(1 << 60) == ()
+    assert frames(program).sources_at(0) == frames(program).sources_at(1 << 60) == ()

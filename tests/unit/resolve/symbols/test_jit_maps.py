@@ -52,7 +52,7 @@ def test_a_map_that_grows_is_read_on_and_of_equal_starts_the_last_counts(
             file.write(f"0 again\n{START:x} 40 replaced_{number}\n{START + (number + 1) * 64:x} 4")
         assert name(maps, path, START + number * 64) == ("again", 0)
         assert name(maps, path, START) == (f"replaced_{number}", 0)
-    (known,) = maps._known.values()
+    (known,) = maps._maps.values()
     assert len(known._blocks) < 5
     path.write_text(f"{START:x} 40 another\n")
     assert name(maps, path, START) == ("another", 0)
@@ -155,7 +155,7 @@ def test_a_map_whose_writer_is_faster_than_its_reader_takes_a_part_of_the_time(
     path.write_text(lines(0, 80_000))
     assert name(maps, path, START + 70_000 * 64) is None
     assert name(maps, path, START + 30_000 * 64) == ("function_30000", 0)
-    next(iter(maps._known.values()))._rests_until = 0.0
+    next(iter(maps._maps.values()))._rests_until = 0.0
     assert name(maps, path, START + 70_000 * 64) == ("function_70000", 0)
 
 

@@ -128,7 +128,7 @@ def test_libraries_loaded_later_are_found(symbolizer: Symbolizer, build: Build) 
     symbolizer.processes.remember(os.getpid())
     address = ctypes.cast(ctypes.CDLL(str(library)).later, ctypes.c_void_p).value
     assert address is not None
-    symbolizer.processes._known[os.getpid()].read_at = 0
+    symbolizer.processes._processes[os.getpid()].read_at = 0
     assert symbolizer.symbol(os.getpid(), address) == "later+0"
 
 
@@ -182,15 +182,15 @@ def test_a_number_used_again_by_a_later_process_is_another_process(
     running: Running, symbolizer: Symbolizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     symbolizer.processes.remember(running.pid)
-    before = symbolizer.processes._known[running.pid]
+    before = symbolizer.processes._processes[running.pid]
     monkeypatch.setattr("tracer.resolve.symbols.processes._started", lambda pid: before.started + 1)
     symbolizer.processes.remember(running.pid)
-    assert symbolizer.processes._known[running.pid] is not before
+    assert symbolizer.processes._processes[running.pid] is not before
 
 
 def test_older_maps_serve_older_addresses(running: Running, symbolizer: Symbolizer) -> None:
     symbolizer.processes.remember(running.pid)
-    known = symbolizer.processes._known[running.pid]
+    known = symbolizer.processes._processes[running.pid]
     known.begin(1, ())
     assert symbolizer.symbol(running.pid, running.addresses[0]) == "main+0"
     os.kill(running.pid, signal.SIGCONT)

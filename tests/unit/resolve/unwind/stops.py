@@ -36,7 +36,7 @@ def compared(
     text, found = pickle.loads(out.read_bytes())
     processes = Processes()
     code = tuple(each for each in map(maps._mapping, text.splitlines()) if each is not None and each.executable)
-    processes._known[PID] = Process(1, [Image(code)], read_at=float("inf"))
+    processes._processes[PID] = Process(1, [Image(code)], read_at=float("inf"))
     unwinder = Unwinder(lambda: processes, X86_64)
     equal = 0
     for registers, stack, frames in found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import repeat
 
@@ -90,7 +90,7 @@ class Attachments:
                     self._works[_attacher(job)].attach(job)
                 except Refused as error:
                     raise error.under(job.probe, plan) from error
-                if job.probe.clause.ends is not None:
+                if job.probe.clause.is_end:
                     self._ends.update(held for held, *_ in self._descriptors[before:])
                 clause = job.probe.clause.id
                 attached[clause] = attached.get(clause, False) or before < len(self._descriptors)
@@ -168,11 +168,14 @@ class Attachments:
         """Goes on where the main thread of a process has ended, or another has exec'ed."""
         for anchors in self._anchors:
             anchors.look(self._points)
+        for work in self._works.values():
+            work.keep_up()
 
     @property
     def missed(self) -> Sequence[str]:
         """The sentences at the end about what may have been missed."""
-        return [said for anchors in self._anchors for said in anchors.missed]
+        of_works = [said for work in self._works.values() for said in work.missed]
+        return [said for anchors in self._anchors for said in anchors.missed] + of_works
 
     @property
     def misses(self) -> int:
@@ -194,6 +197,8 @@ class Attachments:
         """Closing a link waits until no program runs. Several links that are closed at the same time share that wait.
         Perf events do not: the kernel holds a lock meanwhile.
         """
+        for work in self._works.values():
+            work.closing([descriptor for descriptor, *_ in held])
         waits = (len(held) - 1) * _WAIT_NS
         together = self._multi and len(held) > 2 and waits > _CONTENTION_NS * sum(sites for *_, sites in held)
         self._watcher.close([descriptor for descriptor, _, _ in held], together)
@@ -209,23 +214,25 @@ def _jobs(
 ) -> list[Job]:  # fmt: skip
     """The programs to attach, in that order."""
     numbers = first_numbers(plan)
+    # Both clauses of calls are of one attach point: the numbers of the second's sites follow those of the first.
+    marks = {point: iter(some) for point, some in noted.items()}
+    jobs_of = [_by_program(probe, numbers[probe.clause.id], programs, texts, marks) for probe in plan.probes]
     return [
         Job(probe, program, point, kept)
-        for probe in reversed(plan.probes)
-        for (program, point), sites in reversed(
-            _by_program(probe, numbers[probe.clause.id], programs, texts, noted).items()
-        )
+        for probe, by_program in zip(reversed(plan.probes), reversed(jobs_of), strict=True)
+        for (program, point), sites in reversed(by_program.items())
         if (kept := [marked for marked in sites if marked[0].spot not in left_out] if left_out else sites)
     ]
 
 
 def _by_program(
-    probe: ProbePlan, first: int, programs: dict[tuple[int, int], int], texts: SiteTexts, noted: dict[int, range]
-) -> dict[tuple[int, int], list[Marked]]:
+    probe: ProbePlan, first: int, programs: dict[tuple[int, int], int], texts: SiteTexts,
+    marks: dict[int, Iterator[int]],
+) -> dict[tuple[int, int], list[Marked]]:  # fmt: skip
     """The sites of each program of a clause, which may serve many variants; `first` numbers its first attach point."""
     texts_of = texts.cookies
     by_program: dict[tuple[int, int], list[Marked]] = {}
-    numbers = [iter(noted.get(first + point, repeat(0))) for point in range(len(probe.clause.names))]
+    numbers = [marks.get(first + point, repeat(0)) for point in range(len(probe.clause.names))]
     one_point = len(numbers) == 1
     for variant in probe.variants:
         text = texts_of.get(variant.id, 0)

@@ -10,6 +10,7 @@ from tracer.backends.bcc.attach.tracepoint import TRACEPOINTS
 from tracer.backends.bcc.attach.uprobe import IN_FILES
 from tracer.backends.bcc.codegen.function import Context
 from tracer.kinds.site import Site
+from tracer.kinds.timers import HARDWARE, PROFILE, SOFTWARE
 from tracer.kinds.tracepoint import TRACEPOINT
 from tracer.kinds.uprobe import UPROBE, URETPROBE
 from tracer.kinds.usdt import USDT
@@ -19,12 +20,22 @@ ATTACHERS: Final[dict[str, Attacher]] = {
     **{place: IN_FILES for kind in (USDT, UPROBE, URETPROBE) for place in kind.places},
     **dict.fromkeys(TRACEPOINT.places, TRACEPOINTS),
 }
-"""By what `Site.kind` says."""
+"""By what `Site.kind` says, but for what is sampled."""
+
+_SAMPLED: Final = frozenset(place for kind in (PROFILE, SOFTWARE, HARDWARE) for place in kind.places)
+
+
+def _of(place: str) -> Attacher:
+    if place not in _SAMPLED:
+        return ATTACHERS[place]
+    from tracer.backends.bcc.attach.sampled import SAMPLES  # loaded where there is one
+
+    return SAMPLES
 
 
 def attacher_of(sites: Sequence[Site]) -> Attacher:
     """The attacher of sites, which are of one sort."""
-    return ATTACHERS[sites[0].kind]
+    return _of(sites[0].kind)
 
 
 def context_of(variant: Variant) -> Context:

@@ -26,6 +26,7 @@ class _Record:
     struct = "event"
     result = 1
     """With 0 the kernel would let no perf event have the hit, whoever opened it (trace_call_bpf)."""
+    stopped = True
 
     def argument(self, function: CFunction, index: int, name: Name) -> c.C:
         spec = function.variant.args[index]

@@ -40,6 +40,7 @@ class _Registers:
 
     struct = "pt_regs"
     result = 0
+    stopped = False
 
     def argument(self, function: CFunction, index: int, name: Name) -> C:
         return _argument(function, index, name)

@@ -148,7 +148,8 @@ def _frames(function: CFunction, to: str, whose: str, type: StackType) -> C:
 def _native_frames(function: CFunction, to: str, whose: str, frames: int) -> C:
     if function.shared.unwinds:
         space, state = function.temporary("space", call("space_id")), function.temporary("state", C("0"))
-        walked = call("walk_stack", "ctx", f"(u64 *)({to})", frames, space, "control->wakeup", f"&{state}")
+        walker, registers = ("walk_stopped", ()) if function.context.stopped else ("walk_stack", ("ctx",))
+        walked = call(walker, *registers, f"(u64 *)({to})", frames, space, "control->wakeup", f"&{state}")
         length = function.temporary("length", walked, "s64")
         function.line(f"{whose} = (u32){space} | {state} << 32;")
         return length

@@ -162,6 +162,9 @@ class Context(Protocol):
     result: int
     """The value that the function returns to the kernel."""
 
+    stopped: bool
+    """Whether the program that was hit is stopped in the kernel, or anywhere; else `ctx` has its registers."""
+
     def argument(self, function: CFunction, index: int, name: Name) -> C:
         """The C that reads `argN`."""
 

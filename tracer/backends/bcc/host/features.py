@@ -32,6 +32,10 @@ _STACKS = (
     "the calls on a stack may be known only after the hit; @[ustack] = count() counts stacks,"
     " stack_unwind = fp walks them at the hit"
 )
+_NO_REGISTERS = Unsupported(
+    "BPF programs are not given the registers of the program that is stopped (bpf_task_pt_regs, Linux 5.15)",
+    elsewhere("ftrace"),
+)
 _IN_TURN = "names of what is loaded in turn at one address can be mistaken"
 _NO_THREADS = "finding the interpreter's thread needs BTF, and BPF that may read the kernel's memory"
 _NO_NUMBERS = "BPF programs cannot number Python's functions (atomics, Linux 5.12)"
@@ -72,6 +76,7 @@ def states(has: Has) -> dict[Feature, State]:
         features.POINTER_32: read,
         features.BUFFER_SIZED: read,
         features.USER_STACK: Supported(but="" if has("mappings") else _IN_TURN),
+        features.STOPPED_STACK: Supported() if has("user_registers") else _NO_REGISTERS,
         features.DEEP_STACK: Unsupported(_DEEP, elsewhere("ftrace")),
         features.INTERPRETED: _interpreted(has),
         features.STACK_COMPUTED: Unsupported(_STACKS, elsewhere("ftrace")) if native() is X86_64 else Supported(),

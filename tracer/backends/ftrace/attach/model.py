@@ -10,6 +10,7 @@ from tracer.kinds.site import Operand, Site
 
 if TYPE_CHECKING:
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
+    from tracer.kinds.sampled import Sampled
 
 
 class NotExpressible(Exception):
@@ -20,11 +21,13 @@ class Attacher(Protocol):
     """The attacher of some kinds of probes.
 
     `triggers`: their events can have hist triggers. `thread_name` is the fetch argument that is the thread's name, None
-    where an event does not carry it. `late`: a thread that has ended can still be in one.
+    where an event does not carry it. `late`: a thread that has ended can still be in one. `counts`: what perf counts of
+    an event is its hits.
     """
 
     triggers: bool
     late: bool
+    counts: bool
     thread_name: Fetch | None
 
     def group(self, site: Site) -> Hashable:
@@ -32,6 +35,11 @@ class Attacher(Protocol):
 
     def kernel_event(self, site: Site) -> tuple[str, str] | None:
         """The system and name of the event where the kernel has it; None where it is to be defined."""
+
+    def sampled(self, site: Site) -> tuple[Sampled, int] | None:
+        """The site where it is no trace event at all, but something that perf samples on each CPU, with a number that
+        no trace event has; else None.
+        """
 
     def fields(self, site: Site) -> Sequence[Fetch]:
         """The fields that an event at the site carries whatever is asked for, in the order of its layout."""

@@ -35,6 +35,7 @@ class _Tracepoints:
 
     triggers = False
     late = True
+    counts = True
     thread_name: Fetch | None = None
 
     def group(self, site: Site) -> Hashable:
@@ -43,6 +44,9 @@ class _Tracepoints:
     def kernel_event(self, site: Site) -> tuple[str, str] | None:
         event = cast("KernelEvent", site)
         return event.system, event.name
+
+    def sampled(self, site: Site) -> None:
+        return None
 
     def fields(self, site: Site) -> Sequence[Fetch]:
         return [_fetch(cast("Field", spec.operand)) for spec in site.args]

@@ -18,12 +18,16 @@ class _InFiles:
 
     triggers = True
     late = False
+    counts = True
     thread_name: Fetch | None = Fetch("$comm", "string")
 
     def group(self, site: Site) -> Hashable:
         return cast(FileSite, site).is_return_probe
 
     def kernel_event(self, site: Site) -> tuple[str, str] | None:
+        return None
+
+    def sampled(self, site: Site) -> None:
         return None
 
     def fields(self, site: Site) -> Sequence[Fetch]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
+from tracer.backends.ftrace.opening.open_events import opening
 from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent, tallies
 from tracer.backends.ftrace.read.copies import FIRST
 from tracer.backends.ftrace.read.descriptors import NeedsSamples, Opening
@@ -92,10 +93,4 @@ class MoreEvents:
 
     def _openings(self, copied: int) -> list[Opening]:
         """The openings of the events, with so many bytes of a stack."""
-        return [
-            Opening(
-                self._definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
-                copied if event.wants_stack else 0, early=event.ends,
-            )
-            for event in self.events
-        ]  # fmt: skip
+        return [opening(event, self._definitions, copied) for event in self.events]

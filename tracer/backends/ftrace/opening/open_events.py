@@ -36,13 +36,7 @@ def open_events(
     while True:
         if beside is None:
             beside = _defined_beside(definitions, events, target.pids)
-        openings = [
-            Opening(
-                definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
-                copied if event.wants_stack else 0, early=event.ends,
-            )
-            for event in events
-        ]
+        openings = [opening(event, definitions, copied) for event in events]
         openings += [Opening(definitions.format(hidden).id, hidden.filter, False, early=True) for hidden in beside]
         try:
             attachment = Attachment(openings, program, target, definitions.watcher, beside)
@@ -61,6 +55,11 @@ def open_events(
                 beside = []
                 continue
             at_fault = events[error.number]
+            if at_fault.of_perf is not None:
+                from tracer.backends.sampling import refused as not_sampled
+
+                clause = at_fault.branches[0][0].clause
+                raise not_sampled(OSError(error.code, ""), at_fault.of_perf[0], clause, source) from None
             complaint = at_clause(error, source, at_fault)
             if error.code not in NOT_PROBED:
                 raise complaint from None
@@ -85,6 +84,14 @@ def open_events(
         events = [event for event in kept if event is not None]
         if not events:
             raise complaint
+
+
+def opening(event: ProbeEvent, definitions: Definitions, copied: int) -> Opening:
+    """How an event is opened, with so many `copied` bytes of the stack where it wants that."""
+    return Opening(
+        definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
+        copied if event.wants_stack else 0, early=event.ends, sampled=event.of_perf and event.of_perf[0],
+    )  # fmt: skip
 
 
 def _defined_beside(definitions: Definitions, events: Sequence[ProbeEvent], pids: Sequence[int]) -> list[Beside]:

@@ -41,6 +41,7 @@ from tracer.kernel.trials.instructions import NOT_PROBED, REMEDY
 
 if TYPE_CHECKING:
     from tracer.kernel.workers.watcher import Watcher
+    from tracer.kinds.sampled import Sampled
 
 _ATTEMPTS, _KEPT = 6, 256
 _ANCHOR = -2
@@ -50,8 +51,9 @@ _ANCHOR = -2
 @dataclass(frozen=True, slots=True)
 class Opening:
     """An event to open: its number, its filter, and whether it is counted or sampled; with so many bytes of the
-    `stack`, or 0. `marked`: its samples end with one more word (see `copies`). `early`: it is enabled before others and
-    disabled after them, as it adds to their samples (see `long_strings`), or sees calls end.
+    `stack`, or 0. `marked`: its samples end with one more word (see `copies`). `early`: it is enabled
+    before others and disabled after them, as it adds to their samples (see `long_strings`), or sees calls end.
+    `sampled`: the site of one that is no trace event.
     """
 
     id: int
@@ -60,6 +62,7 @@ class Opening:
     stack: int = 0
     marked: bool = False
     early: bool = False
+    sampled: Sampled | None = None
 
 
 @dataclass(slots=True)
@@ -69,7 +72,7 @@ class Descriptors:
     taken, `sampled` whether it was not merely counted, `early` whether it is enabled before others, and disabled after
     them. `before` is what replaced descriptors had seen, `doubles` how many of those hits others have seen too.
     `anchors` are beside them, each with the number of its event. `keepers`, by event, keep it until all is closed (see
-    `Opener.keep`). The `watcher` opened all of them, and closes them.
+    `Opener.keep`). `identified`: what is read of one has its number. The `watcher` opened all of them, and closes them.
     """
 
     watcher: Watcher
@@ -83,6 +86,7 @@ class Descriptors:
     doubles: Counter[int] = field(default_factory=Counter)
     anchors: list[tuple[int, int]] = field(default_factory=list)
     keepers: dict[int, int] = field(default_factory=dict)
+    identified: bool = False
     counts: list[tuple[int, int]] | None = None
 
     def enable(self) -> None:
@@ -109,7 +113,7 @@ class Descriptors:
 
     def replace(self, fresh: Descriptors) -> None:
         """Goes on with other descriptors for the same events, which are enabled in the same moment."""
-        seen = Descriptors(self.watcher, self.by_event, self.check_pid, before=self.before)
+        seen = Descriptors(self.watcher, self.by_event, self.check_pid, before=self.before, identified=self.identified)
         seen.disable()
         fresh.enable()
         assert seen.counts is not None
@@ -191,7 +195,7 @@ class Descriptors:
     def _read(self, number: int) -> tuple[int, int]:
         hits, lost = self.before[number]
         for fd in self.by_event[number]:
-            one, of_those = perf.read_count(fd)
+            one, of_those = perf.read_count(fd, self.identified)
             hits += one
             lost += of_those
         return hits, lost
@@ -201,6 +205,7 @@ class Descriptors:
 class Opener:
     """Opens the descriptors of a session. `rings` has one for each CPU where anything is sampled, else none. `follow`:
     descriptors of a process are also those of its descendants. Samples with stacks have the `registers` of that mask.
+    `identities` gets the numbers that the samples of an opening have which is no trace event, with its own.
     """
 
     cpus: Sequence[int]
@@ -212,6 +217,7 @@ class Opener:
     watcher: Watcher
     follow: bool = False
     registers: int = 0
+    identities: dict[int, int] = field(default_factory=dict)
 
     def open(self, openings: Sequence[Opening], pids: Sequence[int], scoped: bool = True) -> Descriptors:
         """Opens all of them, disabled: of some processes, or (without any) of all. Not `scoped`, those of some are
@@ -250,12 +256,13 @@ class Opener:
         it. Where only this one is left, the breakpoints go at once, and nobody waits; it is closed in the end.
         """
         flags = perf.DISABLED | perf.ENABLE_ON_EXEC  # by the second no breakpoints are put into that process
+        events = [(number, opening) for number, opening in enumerate(openings[:_KEPT]) if opening.sampled is None]
         calls = [
             perf.event_call(perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, flags=flags), self.watcher.pid, -1)
-            for opening in openings[:_KEPT]
+            for _, opening in events
         ]
         opened = self.watcher.open(calls, passing=list(errno.errorcode), last=True)
-        return {number: fd for number, fd in enumerate(opened) if fd >= 0}
+        return {number: fd for (number, _), fd in zip(events, opened, strict=False) if fd >= 0}
 
     def _open_wide(self, openings: Sequence[Opening]) -> Descriptors:
         return self._open_all(openings, [(-1, 0)], scoped=False)
@@ -276,7 +283,7 @@ class Opener:
         opened = Descriptors(
             self.watcher, [[] for _ in openings], False, filtered=[True] * len(openings),
             sampled=[not opening.counted for opening in openings], early=[opening.early for opening in openings],
-            before=[(0, 0)] * len(openings),
+            before=[(0, 0)] * len(openings), identified=bool(self.sample_type & perf.SAMPLE_READ),
         )  # fmt: skip
         number = 0
         try:
@@ -328,15 +335,23 @@ class Opener:
                 opened.filtered[number] = False
         if not opening.counted:
             perf.set_output(fd, self.rings[cpu].fd)
+        if opening.sampled is not None:
+            self.identities[perf.identity(fd)] = opening.id
 
     def _attributes(self, opening: Opening, flags: int) -> perf.Attributes:
         lost = perf.FORMAT_LOST if self.abilities.format_lost else 0
+        lost |= perf.FORMAT_ID if self.sample_type & perf.SAMPLE_READ else 0
         if opening.counted:
             return perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, 0, lost, flags | perf.DISABLED)
-        attributes = perf.Attributes(
-            perf.TYPE_TRACEPOINT, opening.id, self.sample_type, lost,
-            flags | perf.DISABLED | perf.EXCLUDE_CALLCHAIN_KERNEL, 0, self.clock, self.max_stack,
-        )  # fmt: skip
+        flags |= perf.DISABLED | perf.EXCLUDE_CALLCHAIN_KERNEL
+        if opening.sampled is not None:
+            from tracer.backends.sampling import attributes as of_site
+
+            attributes = of_site(opening.sampled, self.sample_type, lost, flags, self.clock, self.max_stack)
+        else:
+            attributes = perf.Attributes(
+                perf.TYPE_TRACEPOINT, opening.id, self.sample_type, lost, flags, 0, self.clock, self.max_stack
+            )
         if not opening.stack:
             return attributes
         sample_type = self.sample_type | perf.SAMPLE_REGS_USER | perf.SAMPLE_STACK_USER

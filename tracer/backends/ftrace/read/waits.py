@@ -80,8 +80,7 @@ class Waits:
             self.begin(self._traps_others)
 
     def begin(self, traps_others: bool) -> None:
-        """Takes note that all is attached; `traps_others`: what does not belong to the trace runs into the probes too.
-        """
+        """Takes note that all is attached. `traps_others`: others than the traced run into the probes too."""
         self._traps_others = traps_others
         if self._events:
             self._patrol = Patrol(() if traps_others or self._follow else self._pids)

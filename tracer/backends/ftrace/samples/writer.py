@@ -21,6 +21,7 @@ from tracer.backends.ftrace.fetchargs import (
     Source,
     Text,
     ThreadName,
+    ToldName,
     UserStack,
 )
 from tracer.backends.ftrace.samples.sample_functions import cut, held, last_true, reach, reached, unwound, user_stack
@@ -38,6 +39,7 @@ _NONE = (1 << 32) - 1
 """Perf's number for a thread that has none any more."""
 COMM_TOKEN = _ALL - 69
 """Where the kernel reads `$comm` if told to fetch a string there (FETCH_TOKEN_COMM, -ECOMM; seen on 6.18)."""
+_LARGEST_NUMBER = (1 << 16) - 1  # of a trace event
 _PAGE = 4000  # less what an event has beside its fetch arguments, and the sentinel
 _CODES = {(1, False): "B", (2, False): "H", (4, False): "I", (8, False): "Q"}
 _CODES |= {(size, True): code.lower() for (size, _), code in _CODES.items()}
@@ -72,6 +74,7 @@ class Writer:
         self.strings = [number for number, fetch in enumerate(fetches) if fetch.is_string]
         self.has_sentinel = any(fetches[number] != THREAD_NAME for number in self.strings)
         self.late = late
+        self.number = format.id if format.id > _LARGEST_NUMBER else None
         self.first = shape.event + 1 + late
         self.resolved: list[Source] = []
         self.raw_codes = self._raw_codes()
@@ -91,7 +94,7 @@ class Writer:
 
     def decoder(self) -> Callable[[Bytes, int], Sample] | None:
         """The decode function, or None where unpacking is enough."""
-        if not self.resolved and not self.shape.callchain:
+        if not self.resolved and not self.shape.callchain and self.number is None:
             return None
         codes = "=" + self.raw_codes if self.shape.callchain else self.codes
         names: dict[str, Any] = {
@@ -119,6 +122,8 @@ class Writer:
             lines += ["p = prefix(b, o)", f"c = o + {size + 8}", "r = c + 8 * p[-1] + 4", "t = p[:-1] + raw(b, r)"]
         else:
             lines += ["t = raw(b, o)", f"r = o + {size + 4}"]
+        if self.number is not None:  # its record has none
+            lines.append(f"t = t[:-1] + ({self.number:d},)")
         for number in self.strings:
             field = f"t[{self.first + number}]"
             lines.append(f"o{number} = {field} & 0xffff; n{number} = {field} >> 16; e{number} = o{number} + n{number}")
@@ -159,6 +164,11 @@ class Writer:
                 # The record's is of the first pid namespace; perf says 0 of a thread that ours does not see.
                 other = f"t[{self.first - 1}]" if in_first_pid_namespace() else "0"
                 return f"({number} if {number} != {_NONE} else {other})"
+            case FromSample(name="pid" | "tid" as name) if self.number is not None:
+                number = f"t[{PID if name == 'pid' else TID}]"
+                return f"({number} if {number} != {_NONE} else None)"  # a thread that has ended
+            case ToldName(late=late):
+                return f"named({self._value(FromSample('tid', late))}, t[{CPU}])"
             case FromSample(name=name):
                 return f"t[{ {'pid': PID, 'tid': TID, 'cpu': CPU, 'moment': TIME}[name] }]"
             case Number(guard=None):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.errors import Span
-from tracer.kinds.registry import named
+from tracer.kinds.registry import kind_of, named
 from tracer.lang import features, typed
 from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V, Value
 from tracer.lang.fold import convert
@@ -26,9 +26,7 @@ def noted(context: Context, name: str, span: Span) -> None:
         narrow = next(site for site in context.unit.places if site.word < 8)
         what = f"frame pointers do not give the {name} of a 32-bit program: the kernel passes over a caller"
         context.error(f"{what} ({narrow.path})", span, "leave out stack_unwind = fp")
-    if context.unit.reads("fields"):
-        context.error(f"{name} is not known in {context.unit.place}", span, f"it belongs to a {named('probe')}")
-    elif not context.unit.reads("probe") and not context.unit.clause.uncalled:
+    if not (context.unit.reads("probe") or context.unit.reads("stack") or context.unit.clause.uncalled):
         what = f"{name} is empty in {context.unit.place}, which runs in tracer itself"
         context.warn(what, span, f"a {named('probe')} has the stack of the program that hits it")
 
@@ -48,6 +46,8 @@ def _walked(ctx: Lowering[V], node: typed.UStack) -> V:
     assert isinstance(node.type, StackType)
     if node.type.frames > _DEEP:
         ctx.ask(features.DEEP_STACK, f"a stack of {node.type.frames} frames", node.span)
+    if any("stack" in kind_of(site).reads for site in ctx.clause.sites[:1]):
+        ctx.ask(features.STOPPED_STACK, "ustack", node.span)
     if node.type.interpreted:
         ctx.ask(features.INTERPRETED, f"ustack({node.type.mode})", node.span)
     return ctx.stack(node.type, node.span)

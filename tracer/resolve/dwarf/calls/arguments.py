@@ -1,4 +1,4 @@
-"""Where the values of a function's parameters are when it is entered, by the calling convention.
+"""Calling conventions give the values of a function's parameters their places at its entry.
 
 The convention is asked and not the location that debug information states, which begins to hold after the prologue has
 stored what it says. Only a compiler that changed how one of its own functions is called knows better, and says so by a
@@ -19,7 +19,9 @@ from tracer.resolve.dwarf.calls.rustc_layout import Form
 from tracer.resolve.dwarf.calls.shapes import Shape, shape_of_type
 
 Pieces = tuple[tuple[int, int, int, int], ...]
-"""For each part: offset in the value, size, number of the register among the arguments, lowest bit there."""
+"""The parts of a value in registers: offset in the value, size, number of the register among the arguments' registers,
+lowest bit there.
+"""
 
 IN_FLOATS = "it is passed in a floating-point register, which no probe can read"
 EMPTY = "it is empty"

@@ -1,4 +1,4 @@
-"""How C and C++ pass values on i386: all on the stack, a word or more each, but where the compiler changed it.
+"""C and C++ pass values on i386 on the stack, a word or more each, but where the compiler changed it.
 
 It changes it without a word: GCC hands up to three words in registers to a function that only its own file calls, and
 to one that the programmer has marked so (regparm, fastcall). No symbol tells; the place that debug information states
@@ -46,7 +46,7 @@ _SAVED = 2 * _WORD
 
 
 class I386Passing(Passing):
-    """C's and C++'s."""
+    """The convention of C and C++ on i386."""
 
     def returns(self, result: Entry) -> None:
         try:
@@ -72,7 +72,7 @@ class I386Passing(Passing):
 
 
 class UnknownPassing(Passing):
-    """That of a language of which only C's and C++'s rules are known here."""
+    """The convention of another language on i386, whose rules are not known here."""
 
     def place(self, kinds: Entry | None, concrete: Entry, type: Type, unknown: str) -> ParameterPlace:
         return ParameterPlace(reason=_OTHERS)
@@ -88,7 +88,7 @@ class Stated:
     """The places that debug information states for the parameters of one function at its first instruction."""
 
     def __init__(self, function: Entry, start: int, parameters: Sequence[Entry], local: bool) -> None:
-        """`local`: only its own file calls it, or its name says that the compiler has changed it."""
+        """`local`: only its own file calls the function, or its name says that the compiler has changed it."""
         self._start, self._function, self._parameters = start, function, parameters
         self._changed = local and _is_optimised(function, parameters)
 

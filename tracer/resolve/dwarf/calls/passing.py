@@ -1,5 +1,4 @@
-"""How the values of one function are passed: one object for each calling convention, which gives the parameters their
-places in order.
+"""Each calling convention is an object that gives the parameters of one function their places, in order.
 
 `arguments.py` and `rust.py` have the registers and the stack of each convention. Here is what debug information of a
 language has to be asked so that these can be given out: types, the shapes of C and C++ on x86-64, the forms of rustc.
@@ -32,7 +31,7 @@ _IN_CLASS = 1
 
 
 class Passing:
-    """The convention that asks for types alone: C's on aarch64. `file` is the name by which types remember where they
+    """The convention of C on aarch64, which asks for types alone. `file` is the name by which types remember where they
     stand.
     """
 
@@ -67,7 +66,7 @@ class Passing:
 
 
 class GoPassing(Passing):
-    """Go's, whose results stand among the parameters."""
+    """The convention of Go, whose results stand among the parameters."""
 
     def _convention(self, producer: str) -> Convention:
         return GoConvention(self.arch)
@@ -77,7 +76,7 @@ class GoPassing(Passing):
 
 
 class SystemVPassing(Passing):
-    """That of C and C++ on x86-64, which asks for the shape of a value."""
+    """The convention of C and C++ on x86-64, which asks for the shape of a value."""
 
     def __init__(self, function: Entry, arch: Arch, file: str) -> None:
         super().__init__(function, arch, file)
@@ -101,8 +100,8 @@ class SystemVPassing(Passing):
 
 
 class RustPassing(Passing):
-    """Rust's, which asks for the form that rustc gives a value. A function whose name other languages can use may be
-    one with their convention: `_foreign` gives the places by that.
+    """The convention of Rust, which asks for the form that rustc gives a value. A function whose name other languages
+    can use may have their convention: `_foreign` gives the places by that.
     """
 
     def __init__(self, function: Entry, arch: Arch, file: str) -> None:

@@ -1,5 +1,5 @@
-"""Where Rust's own convention puts values: one or two scalars separately, other values that fit a word as an integer,
-and the rest by address.
+"""Rust's own convention passes one or two scalars separately, other values that fit a word as an integer, and the rest
+by address.
 
 The rules are those from rustc 1.62 on: before, up to two words that are no scalars were passed in registers. Source:
 rustc, adjust_for_rust_abi in compiler/rustc_target/src/callconv/mod.rs.

@@ -1,4 +1,4 @@
-"""How rustc lays out a value, as far as its own calling convention asks: as one or two scalars, or as memory.
+"""rustc lays out a value, as far as its own calling convention asks, as one or two scalars or as memory.
 
 Debug information tells the members of a type, and so nearly always all of it. Source: rustc,
 compiler/rustc_abi/src/layout.rs.

@@ -1,4 +1,4 @@
-"""Where debug information itself says that a parameter is, at the first instruction of a function.
+"""Debug information itself states where a parameter is at the first instruction of a function.
 
 LLVM changes how a function is called that only its own file calls, or with -flto its own program: it leaves out what
 is unused or a constant, and all that follows moves up. No name tells that it did. So of such functions nothing else is
@@ -21,7 +21,7 @@ _REGISTERS = {
     62: ("ax", "dx", "cx", "bx", "si", "di", "bp", "sp", *(f"r{number}" for number in range(8, 16))),
     183: tuple(f"x{number}" for number in range(31)),
 }
-"""By the number of the ELF header's machine: the names of DWARF's registers from 0 on."""
+"""The names of DWARF's registers from 0 on, by the machine number of the ELF header."""
 
 _REG, _BREG, _PIECE = 0x50, 0x70, 0x93  # DW_OP_reg0, DW_OP_breg0, DW_OP_piece
 _FBREG = b"\x91"

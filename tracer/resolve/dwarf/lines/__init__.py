@@ -1,1 +1,1 @@
-"""Line programs: which line of which source file an address belongs to."""
+"""Line programs tell which line of which source file an address belongs to."""

@@ -13,7 +13,7 @@ from tracer.dataclass import dataclass
 from tracer.resolve.dwarf.leb import leb
 
 MAX_PATH = 4096
-"""Bytes of a source file's name: entries may all refer to one that does not end."""
+"""The most bytes of a source file's name: entries may all refer to one that does not end."""
 
 _PATH, _DIRECTORY = 1, 2  # DW_LNCT_path, DW_LNCT_directory_index
 _SIZES = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x1E: 16}  # DW_FORM_data1, …2, …4, …8, …16
@@ -22,8 +22,8 @@ _STRING, _STRP, _LINE_STRP, _UDATA, _BLOCK = 0x08, 0x0E, 0x1F, 0x0F, 0x09
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One line program: its place in `.debug_line`, its version, 4 or 8 bytes per offset, where its fields and its code
-    begin.
+    """One line program: it lies from `start` to `end` in `.debug_line`, its offsets have 4 or 8 bytes, and its header's
+    fields and its code begin at `fields` and `code`.
     """
 
     start: int

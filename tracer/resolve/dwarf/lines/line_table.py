@@ -58,7 +58,7 @@ class LineTable:
         for sequence in self._sequences[max(last - _TRIED, 0) : bisect_right(self._starts, end)]:
             yield from (row for row in sequence[:-1] if start <= row.address < end)
 
-    def at(self, address: int, line: int = 0) -> Row | None:
+    def row_at(self, address: int, line: int = 0) -> Row | None:
         """The row that an address belongs to, of several the last, or that of a line; None where the unit has no code
         there.
         """
@@ -71,7 +71,7 @@ class LineTable:
 
 
 def _of_line(sequence: Sequence, last: int, line: int) -> Row:
-    """Of the rows of one address, whose last is given, the last of a line; else the last."""
+    """The last row of a line among the rows of one address, of which the last is given; the last where none is."""
     begun = takewhile(lambda row: row.address == sequence[last].address, sequence[last::-1])
     return next((row for row in begun if row.line == line), sequence[last])
 

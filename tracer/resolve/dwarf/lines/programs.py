@@ -69,7 +69,7 @@ class LinePrograms:
         return self._by_pattern[pattern]
 
     def source_names(self) -> set[str]:
-        """Names of source files without their directories, roughly: what to compare a misspelt one with."""
+        """The names of source files without their directories, roughly, to compare a misspelt one with."""
         named = rb"[\w.+\-]+\.(?:cc?|cpp|cxx|hh?|hpp|rs|go|S|s|zig|d|f90|pas|adb|swift)(?=\0)"
         try:
             return {os.fsdecode(name) for text in (self._names, self._lines) for name in re.findall(named, text)}
@@ -77,17 +77,21 @@ class LinePrograms:
             return set()
 
     def line_at(self, address: int) -> str | None:
-        """`src/shop.c:36`; None where no line is known of it. Raises `TracerError` where the line table is damaged."""
+        """The line of an address, as `src/shop.c:36`; None where none is known. Raises `TracerError` where the line
+        table is damaged.
+        """
         place = self.place_at(address)
         return None if place is None else f"{place[0]}:{place[1]}"
 
     def place_at(self, address: int, line: int = 0) -> tuple[str, int] | None:
-        """The source file and the line, likewise; of several that begin at the address, `line` if it is one."""
+        """The source file and the line of an address; of several that begin there, `line` if it is one. None where none
+        is known. Raises `TracerError` where the line table is damaged.
+        """
         try:
             for unit in self._units_before(address):
                 if unit.start not in self._tables:
                     self._tables[unit.start] = LineTable(self._lines, unit, self._names)
-                row = self._tables[unit.start].at(address, line)
+                row = self._tables[unit.start].row_at(address, line)
                 if row is not None:
                     return (row.path, row.line) if row.path is not None and row.line else None
         except NONSENSE as error:
@@ -141,7 +145,7 @@ class LinePrograms:
                 yield from decode(self._lines[unit.code : unit.end], header, wanted)
 
     def _directories_before_5(self, wanted: set[int]) -> dict[int, bytes]:
-        """DW_AT_comp_dir by the place of the unit's line program."""
+        """The directories in which the compiler ran (DW_AT_comp_dir), by the offset of the unit's line program."""
         if not wanted or (entries := entries_of(self._elf, keep=True)) is None:
             return {}
         marks = [struct.pack("<I", offset) for offset in wanted]

@@ -1,10 +1,10 @@
-"""Numbers of DWARF: tags, attributes, encodings, operations. Source: DWARF 5, 7.5 to 7.8; GNU's and Go's own."""
+"""The numbers of DWARF's tags, attributes and encodings. Source: DWARF 5, 7.5 to 7.8; GNU's and Go's own."""
 
 from __future__ import annotations
 
 # Tags.
-ARRAY, CLASS, ENUMERATION, PARAMETER, MEMBER, POINTER, REFERENCE, COMPILE_UNIT = 0x01, 2, 4, 5, 0x0D, 0x0F, 0x10, 0x11
-STRUCTURE, SUBROUTINE_TYPE, TYPEDEF, UNION, VARIADIC, VARIANT, INHERITANCE = 0x13, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1C
+ARRAY, CLASS, ENUMERATION, PARAMETER, MEMBER, POINTER, REFERENCE = 0x01, 0x02, 0x04, 0x05, 0x0D, 0x0F, 0x10
+STRUCTURE, SUBROUTINE_TYPE, TYPEDEF, UNION, VARIANT, INHERITANCE = 0x13, 0x15, 0x16, 0x17, 0x19, 0x1C
 INLINED, SUBRANGE, BASE_TYPE, CONST, ENUMERATOR, SUBPROGRAM, VARIANT_PART = 0x1D, 0x21, 0x24, 0x26, 0x28, 0x2E, 0x33
 VARIABLE, VOLATILE, RESTRICT, UNSPECIFIED, RVALUE_REFERENCE, ATOMIC = 0x34, 0x35, 0x37, 0x3B, 0x42, 0x47
 POINTER_TO_MEMBER, NAMESPACE, IMPORTED_UNIT, LEXICAL_BLOCK = 0x1F, 0x39, 0x3D, 0x0B
@@ -16,7 +16,7 @@ REFERENCES = frozenset((REFERENCE, RVALUE_REFERENCE))
 # Attributes.
 SIBLING, LOCATION, NAME, BYTE_SIZE, BIT_OFFSET, BIT_SIZE, LOW_PC, HIGH_PC = 1, 2, 3, 0xB, 0xC, 0xD, 0x11, 0x12
 PRODUCER, IMPORT = 0x25, 0x18
-LANGUAGE, DISCR, DISCR_VALUE, CONST_VALUE, INLINE, UPPER_BOUND = 0x13, 0x15, 0x16, 0x1C, 0x20, 0x2F
+LANGUAGE, DISCR, CONST_VALUE, INLINE, UPPER_BOUND = 0x13, 0x15, 0x1C, 0x20, 0x2F
 ABSTRACT_ORIGIN, ARTIFICIAL = 0x31, 0x34
 VIRTUALITY, DELETED, DEFAULTED = 0x4C, 0x8A, 0x8B
 CALLING_CONVENTION, COUNT, MEMBER_LOCATION, DECLARATION, ENCODING, EXTERNAL = 0x36, 0x37, 0x38, 0x3C, 0x3E, 0x3F
@@ -29,7 +29,7 @@ GNU_DWO_ID, GNU_RANGES_BASE, COMP_DIR, STMT_LIST, CALL_FILE, CALL_LINE = 0x2131,
 FRAME_BASE, DECL_FILE, DECL_LINE, ENTRY_PC = 0x40, 0x3A, 0x3B, 0x52
 
 BASES = frozenset((STR_OFFSETS_BASE, ADDR_BASE, RNGLISTS_BASE, LOCLISTS_BASE, GNU_ADDR_BASE, GNU_RANGES_BASE))
-"""Of a unit's own entry: where in other sections what belongs to it begins."""
+"""The attributes of a unit's own entry that state where in other sections the unit's part begins."""
 
 # Encodings of base types.
 ADDRESS, BOOLEAN, COMPLEX_FLOAT, FLOAT, SIGNED, SIGNED_CHAR, UNSIGNED, UNSIGNED_CHAR, UTF = 1, 2, 3, 4, 5, 6, 7, 8, 0x10
@@ -43,7 +43,7 @@ OCaml and others never say it.
 
 NORMAL, NO_CALL = 1, 3
 LLVM_SYSTEM_V, LLVM_PRESERVE_MOST, LLVM_PRESERVE_ALL = 0xC2, 0xC9, 0xCA
-"""DW_CC_nocall, of a function that is not called as its language says."""
+"""The calling conventions (DW_CC_…); DW_CC_nocall marks a function that is not called as its language says."""
 
 BY_REFERENCE = 4
-"""DW_CC_pass_by_reference, of a class that must not be copied as bytes."""
+"""DW_CC_pass_by_reference marks a class that must not be copied as bytes."""

@@ -22,7 +22,7 @@ from tracer.resolve.elf.structures import SHT_SYMTAB
 from tracer.resolve.elf.symbol_table import Table, read_table
 
 _HEADER_V5 = {dw.STR_OFFSETS_BASE: 8, dw.RNGLISTS_BASE: 12, dw.LOCLISTS_BASE: 12}
-"""Where the tables of a split unit begin, which it does not state: behind their headers."""
+"""The offsets at which the tables of a split unit begin, behind their headers; the unit does not state them."""
 
 
 class Entries:
@@ -50,32 +50,32 @@ class Entries:
 
     @cached_property
     def symbols(self) -> Table | None:
-        """.symtab."""
+        """The contents of .symtab."""
         return read_table(self.elf, SHT_SYMTAB)
 
     @cached_property
     def info(self) -> bytes:
-        """.debug_info."""
+        """The bytes of .debug_info."""
         return self.section(".debug_info")
 
     @cached_property
     def types(self) -> bytes:
-        """.debug_types."""
+        """The bytes of .debug_types."""
         return self.section(".debug_types")
 
     @cached_property
     def strings(self) -> bytes:
-        """.debug_str."""
+        """The bytes of .debug_str."""
         return self.section(".debug_str")
 
     @cached_property
     def offsets(self) -> bytes:
-        """.debug_str_offsets."""
+        """The bytes of .debug_str_offsets."""
         return self.section(".debug_str_offsets")
 
     @cached_property
     def addresses(self) -> bytes:
-        """.debug_addr, which is never split off."""
+        """The bytes of .debug_addr, which is never split off."""
         return self.section(".debug_addr") if self.skeleton is None else self.skeleton.file.addresses
 
     @property
@@ -99,21 +99,21 @@ class Entries:
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [unit.base + unit.at for unit in self.units]
+        return [unit.base + unit.offset for unit in self.units]
 
-    def unit_of(self, place: int) -> Unit:
-        """The unit that holds an entry by its number."""
-        return self.units[bisect_right(self._starts, place) - 1]
+    def unit_of(self, number: int) -> Unit:
+        """The unit that holds the entry of a number."""
+        return self.units[bisect_right(self._starts, number) - 1]
 
-    def at(self, place: int) -> Entry:
-        if place >> SPLIT_AT != self._base >> SPLIT_AT:
-            return self.split.numbered(place >> SPLIT_AT).at(place)
-        if place & OTHER_AT and not self._base & OTHER_AT:
+    def entry(self, number: int) -> Entry:
+        if number >> SPLIT_AT != self._base >> SPLIT_AT:
+            return self.split.numbered(number >> SPLIT_AT).entry(number)
+        if number & OTHER_AT and not self._base & OTHER_AT:
             if self.other is None:
                 raise TracerError("the file that dwz moved debug information to is not there")
-            return self.other.at(place)
-        unit = self.unit_of(place)
-        return unit.entry(place - unit.base)
+            return self.other.entry(number)
+        unit = self.unit_of(number)
+        return unit.entry(number - unit.base)
 
     @cached_property
     def split(self) -> SplitUnits[Entries]:

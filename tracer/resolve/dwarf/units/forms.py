@@ -1,4 +1,4 @@
-"""How attributes are written: the sizes of forms, and the tables of abbreviations that say which forms an entry has.
+"""Attributes are written in forms, which have sizes; tables of abbreviations say which forms an entry has.
 
 Sources: DWARF 5, 7.5.3 (abbreviation tables), 7.5.5 and 7.5.6 (forms); GNU's forms of split DWARF and dwz.
 """
@@ -136,7 +136,7 @@ class Abbreviations(dict[int, Abbreviation]):
         return abbreviation
 
     def skip(self, form: int) -> int:
-        """See `skip_of`."""
+        """The way in which a value in that form is passed over, as `skip_of` gives it."""
         return skip_of(form, self)
 
     def names(self, tags: frozenset[int], declared: bool, wanted: int) -> tuple[list[tuple[int, int, int]], set[int]]:

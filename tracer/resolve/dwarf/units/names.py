@@ -1,4 +1,4 @@
-"""Entries by their names, found without walking through the units.
+"""Finds entries by their names without walking through the units.
 
 A name's bytes, or its offset in the table of strings, are searched for at memory's speed. What stands around a place
 tells at once whether the name of an entry of the wanted kind can be there: the code of such an entry, before it. Only
@@ -21,10 +21,10 @@ from tracer.resolve.dwarf.units.forms import Abbreviations
 from tracer.resolve.dwarf.units.unit import Entry, Unit
 
 _MOST_SEARCHED = 1 << 31
-"""Bytes that are gone through for one name, some seconds."""
+"""The most bytes that are gone through for one name, which takes some seconds."""
 
 _MOST_LOOKED_AT = 1 << 16
-"""Strings that end in the name."""
+"""The most strings that end in the name."""
 
 _Mark = tuple[bytes, int, int]
 """The code of an entry, as it is written, how many bytes behind it its name is, and the form of the name."""

@@ -1,4 +1,4 @@
-"""Which addresses an entry covers, and where a value is at an address.
+"""An entry covers ranges of addresses, and a value has its place at each address.
 
 Sources: DWARF 5, 2.17 (ranges), 2.6.2 (location lists), 7.7.3 and 7.25; DWARF 4, 2.6.2 and 2.17.3; GNU's DebugFission
 for the lists of split units before DWARF 5.
@@ -17,7 +17,7 @@ from tracer.resolve.dwarf.units.unit import Entry, Unit
 _MOST_RANGES = 1 << 16
 _ADDRESS = {8: struct.Struct("<Q"), 4: struct.Struct("<I")}
 _PAIRS = {8: struct.Struct("<QQ"), 4: struct.Struct("<II")}
-"""One address and two, by their bytes."""
+"""The layouts of one address and of two, by the bytes of an address."""
 
 
 def start_of(entry: Entry) -> int | None:

@@ -50,7 +50,8 @@ from tracer.lang.typed import (
     While,
 )
 from tracer.lang.types import BOOL, UINT64, StringType, Type
-from tracer.plan.call_reads import AROUND, DEPTH, Reads, word
+from tracer.plan.calls.reads import AROUND, TIMES, Reads, word
+from tracer.plan.calls.times import Times, asks, codes, pair_of
 
 MOST_CALLS = 1 << 14
 """Calls under way, of a clause."""
@@ -68,32 +69,61 @@ def with_calls(program: Program) -> Program:
     calls: list[Calls] = []
     faults: list[Diagnostic] = []
     fresh = 1 + max(clause.id for clause in program.clauses)
+    timing = _Timing(program)
     for clause in program.clauses:
         if not any(site.ends for site in in_files(clause.sites)):
             clauses.append(clause)
             continue
-        split = _Split(clause, fresh, faults)
+        split = _Split(clause, fresh, timing, faults)
         clauses += split.clauses()
         maps.update({decl.name: decl for decl in split.maps()})
         calls.append(split.calls())
         fresh += 1
     if faults:
         raise ProgramError(program.source, sorted(faults, key=lambda fault: fault.span.start))
-    return replace(program, clauses=tuple(clauses), maps=maps, calls=tuple(calls))
+    return replace(program, clauses=tuple(clauses), maps=maps, calls=tuple(calls), call_probes=tuple(timing.pairs))
+
+
+class _Timing:
+    """What the clauses of calls of a program have to do so that all know how long calls took. `counted`, `told`: see
+    `Times`. `pairs` are the probes of calls that differ in what they cost, by number.
+    """
+
+    def __init__(self, program: Program) -> None:
+        of_calls = [clause for clause in program.clauses if any(site.ends for site in in_files(clause.sites))]
+        asking = any(map(asks, of_calls))
+        sites = {site.place: site for clause in of_calls for site in in_files(clause.sites)} if asking else {}
+        ends = [kind for site in sites.values() for kind, _, _ in site.ends]
+        inside = len(sites) > 1 or "ret" in ends or any(site.nests for site in sites.values())
+        self.counted = asking and inside
+        self.told = self.counted and any(asks(clause, ("self_time",)) for clause in of_calls)
+        self._last = {site.place: clause.id for clause in of_calls for site in in_files(clause.sites)}
+        self.pairs: dict[tuple[str, str], int] = {}
+        self._codes = dict(zip(sites, codes([*sites.values()]), strict=True)) if asking else {}
+
+    def pair(self, clause: Clause, entry: FileSite, end: str) -> int:
+        """The number of the pair of probes, and in the last bit whether the clause is the last that has the function:
+        it stands in `Site.tail` behind the number of the function.
+        """
+        if not self._codes:
+            return 0
+        pair = pair_of(entry, end, self._codes[entry.place])
+        return self.pairs.setdefault(pair, len(self.pairs)) << 1 | (self._last[entry.place] == clause.id)
 
 
 class _Split:
     """A clause of calls, in two. `faults` gets what it cannot read."""
 
-    def __init__(self, clause: Clause, fresh: int, faults: list[Diagnostic]) -> None:
-        self._clause, self._fresh, self._faults = clause, fresh, faults
+    def __init__(self, clause: Clause, fresh: int, timing: _Timing, faults: list[Diagnostic]) -> None:
+        self._clause, self._fresh, self._faults, self._timing = clause, fresh, faults, timing
         self._span = clause.span
         kinds = {site.goroutine for site in in_files(clause.sites)}
         self._goroutine = kinds == {True}
         if len(kinds) > 1:
             what = "calls of Go and of other languages are told apart in different ways"
             faults.append(Diagnostic(what, clause.spans[0], "write a clause for each"))
-        self._reads = Reads(clause, faults)
+        self._reads = Reads(clause, faults, counted=timing.counted)
+        self._times = Times(clause, self._reads, self._whose(), timing.counted, timing.told, 3)
         functions: dict[tuple[object, str], int] = {}
         self._numbers = [
             functions.setdefault((site.place, site.function), len(functions)) for site in in_files(clause.sites)
@@ -103,10 +133,13 @@ class _Split:
     def clauses(self) -> tuple[Clause, Clause]:
         clause = self._clause
         begin = replace(
-            clause, predicate=None, body=self._beginning(), slots=(UINT64, UINT64, self._reads.note_type),
-            sites=self._entries(),
+            clause, predicate=None, body=self._beginning(),
+            slots=(UINT64, UINT64, self._reads.note_type, *self._times.slots), sites=self._entries(),
         )  # fmt: skip
-        slots = (*clause.slots, self._reads.note_type, self._reads.memory_type, UINT64)
+        slots = (
+            *clause.slots, self._reads.note_type, self._reads.memory_type, UINT64, *(UINT64 for _ in TIMES),
+            *self._times.slots,
+        )  # fmt: skip
         end = replace(
             clause, id=self._fresh, predicate=None, body=self._ending(), slots=slots, sites=self._ends(),
             ends=clause.id,
@@ -125,7 +158,7 @@ class _Split:
             decls.append(inner(calls.memory, key, self._reads.memory_type))
         if self._reads.deep:
             decls.append(inner(self._name("innermost"), key[:-1], UINT64))
-        return decls
+        return decls + self._times.maps()
 
     def calls(self) -> Calls:
         """The maps and names that are kept for the calls of the clause."""
@@ -142,21 +175,27 @@ class _Split:
     # --- the two clauses ---
 
     def _entries(self) -> tuple[FileSite, ...]:
-        places = zip(in_files(self._clause.sites), self._numbers, strict=True)
-        return tuple([replace(site, kind="uprobe", tail=number << 8, ends=()) for site, number in places])
+        sites = []
+        for site, number in zip(in_files(self._clause.sites), self._numbers, strict=True):
+            tail = number << 16 | self._timing.pair(self._clause, site, site.ends[0][0]) << 8
+            sites.append(replace(site, kind="uprobe", tail=tail, ends=()))
+        return tuple(sites)
 
     def _ends(self) -> tuple[FileSite, ...]:
         sites = []
         for site, number in zip(in_files(self._clause.sites), self._numbers, strict=True):
             for kind, address, offset in site.ends:
-                end = replace(site, kind=kind, address=address, offset=offset, args=(), tail=number << 8, ends=())
+                tail = number << 16 | self._timing.pair(self._clause, site, kind) << 8
+                end = replace(site, kind=kind, address=address, offset=offset, args=(), tail=tail, ends=())
                 sites.append(replace(end, red_zone=False))
         return tuple(sites)
 
-    def _key(self, place: Expr) -> tuple[Expr, ...]:
+    def _whose(self) -> tuple[Expr, ...]:
         thread, process = (Builtin(UINT64, self._span, name) for name in ("tid", "pid"))
-        whose = (process, self._own_goroutine()) if self._goroutine else (thread,)
-        return *whose, Arg(UINT64, self._span, TAIL_OF), place
+        return (process, self._own_goroutine()) if self._goroutine else (thread,)
+
+    def _key(self, place: Expr) -> tuple[Expr, ...]:
+        return *self._whose(), word(">>", Arg(UINT64, self._span, TAIL_OF), _number(8, self._span)), place
 
     def _place(self, pointer: Expr) -> Expr:
         """The place of a return address on a stack, of which one of Go keeps the distance to its end as it moves."""
@@ -181,8 +220,8 @@ class _Split:
             around, depth = Var(UINT64, span, 0, "$around"), Var(UINT64, span, 1, "$depth")
             note = Var(self._reads.note_type, span, 2, "$note")
             innermost, there = self._name("innermost"), Find(BOOL, span, calls.open, self._key(around), 2)
-            one_out = VarSet(span, 0, TupleItem(UINT64, span, note, AROUND))
-            deeper = VarSet(span, 1, word("+", TupleItem(UINT64, span, note, DEPTH), _number(1, span)))
+            one_out = VarSet(span, 0, TupleItem(UINT64, span, note, 1))
+            deeper = VarSet(span, 1, word("+", TupleItem(UINT64, span, note, 2), _number(1, span)))
             below_here = Binary(BOOL, span, "<=", around, here)
             is_one = Binary(BOOL, span, "!=", around, _number(0, span))
             steps += [
@@ -196,9 +235,10 @@ class _Split:
                 MapSet(span, innermost, key[:-1], here),
             ]  # fmt: skip
             parts += [around, depth]
-        noted = TupleExpr(self._reads.note_type, span, (*parts, *self._reads.noted))
-        steps.append(MapSet(span, calls.open, key, noted))
-        if calls.memory:
+        steps += self._times.look()
+        noted = TupleExpr(self._reads.note_type, span, (*parts, *self._times.parts(), *self._reads.noted))
+        steps += [MapSet(span, calls.open, key, noted), *self._times.begun()]
+        if calls.memory:  # what cannot be read ends the clause
             held = TupleExpr(self._reads.memory_type, span, tuple(self._reads.read))
             steps.append(MapSet(span, calls.memory, key, held))
         return tuple(steps)
@@ -220,6 +260,7 @@ class _Split:
             is_one = Binary(BOOL, span, "!=", around, _number(0, span))
             out = If(span, is_one, (MapSet(span, innermost, key[:-1], around),), (Delete(span, innermost, key[:-1]),))
             steps.append(If(span, inside, (out,), ()))
+        steps += self._times.ended()
         if calls.memory:
             read: Expr = Find(BOOL, span, calls.memory, key, self._reads.memory)
             # What could not be read was counted as the call began.

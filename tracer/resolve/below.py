@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
-from tracer.errors import TracerError, UsageError, counted, printable
+from tracer.errors import TracerError, UsageError, and_more, counted, printable
 from tracer.kinds.arch import EM_X86_64
 from tracer.kinds.model import AttachPoint
 from tracer.kinds.site import FileSite, Target
@@ -21,7 +21,7 @@ from tracer.resolve.dwarf.debug_info import DebugInfo
 from tracer.resolve.files.paths import find_files
 from tracer.resolve.functions.demangled_names import without_parameters
 from tracer.resolve.functions.unused_results import unused
-from tracer.resolve.safety.placement import function_start, offset_of_code
+from tracer.resolve.safety.placement import function_start, inside_function, offset_of_code
 from tracer.resolve.safety.recursion import Recursion
 from tracer.resolve.safety.returns import plan_return
 from tracer.resolve.sites.expand import as_meant, sites_at
@@ -40,6 +40,7 @@ DEPTH = 3
 
 _NAMED = 3
 _CATCH = "__cxa_begin_catch"
+_SETJMP = frozenset(("setjmp", "_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp"))
 _CPP_LIBRARIES = ("libstdc++", "libc++abi")
 
 
@@ -62,14 +63,16 @@ class Traced:
 @dataclass(frozen=True, slots=True)
 class Flow:
     """What to trace: the functions `above` whose flow it is, those `below`, to `depth` levels; `left_out` says what is
-    not among them. `catches` is an attach point at which the thread goes on behind an exception, or "".
+    not among them. `catches` are attach points at which a thread goes on behind an exception, and `jumps` those where
+    it goes on behind longjmp().
     """
 
     above: tuple[Traced, ...]
     below: tuple[Traced, ...]
     depth: int
     left_out: tuple[str, ...]
-    catches: str
+    catches: tuple[str, ...]
+    jumps: tuple[str, ...]
 
     @property
     def functions(self) -> tuple[Traced, ...]:
@@ -108,18 +111,19 @@ def flow_of(
             reason = f"{counted(len(refused), 'function')} left out, whose returns cannot be seen"
             left_out.append(f"{reason}; of the first: {refused[0].message}")
         if elsewhere:
-            more_names = f" and {len(elsewhere) - _NAMED} more" if len(elsewhere) > _NAMED else ""
-            names = ", ".join([_short(binary, name) for name in elsewhere[:_NAMED]])
+            names = and_more((_short(binary, name) for name in elsewhere[:_NAMED]), len(elsewhere))
             left_out.append(
-                f"calls through pointers and into other files are not followed, as in {names}{more_names}:"
+                f"calls through pointers and into other files are not followed, as in {names}:"
                 " --with FILE:FUNCTION adds such functions"
             )
-        where = [f"uprobe:{quoted(binary.named, path=True)}"] * bool(binary.symbols.named(_CATCH))
-        if any(function.name.startswith("_Z") for function in roots):
+        path = quoted(binary.named, path=True)
+        jumps = tuple([f"uprobe:{path}:{address:#x}" for address in _jumps_to(binary, calls)])
+        where = [f"uprobe:{path}"] * bool(binary.symbols.named(_CATCH))
+        if binary.symbols.imports(_CATCH) or binary.symbols.has_mangled_names:
             where += [f"uprobe:{library}" for library in _CPP_LIBRARIES]
-    catches = next(filter(None, (_if_there(f"{file}:{_CATCH}", target) for file in where)), "")
+    catches = tuple([text for file in where if (text := _if_there(f"{file}:{_CATCH}", target))])
     levels_kept = len(kept) if depth is None else depth
-    return Flow(tuple(above), tuple(below), levels_kept, tuple(left_out), catches)
+    return Flow(tuple(above), tuple(below), levels_kept, tuple(left_out), catches, jumps)
 
 
 def _bearable(
@@ -224,6 +228,16 @@ def _described(
 
 def _short(binary: Binary, name: str) -> str:
     return printable(without_parameters(binary.readable(name)))
+
+
+def _jumps_to(binary: Binary, calls: Recursion) -> list[int]:
+    """Where setjmp() returns to, the second time too."""
+    addresses = []
+    for address in calls.behind_calls_of(_SETJMP):
+        with suppress(TracerError):
+            inside_function(binary.code, address)
+            addresses.append(address)
+    return addresses[:MOST]
 
 
 def _leaves(binary: Binary, function: Function) -> bool:

@@ -40,8 +40,13 @@ from tracer.lang.types import BOOL, UINT64, BoolType, IntType, PointerType, Stri
 from tracer.lang.types.operations import Operation
 from tracer.lang.walk import below, walk, walk_clause
 
-BEGAN, AROUND, DEPTH = range(3)
-"""The first parts of a note; the last two are there where the clause asks for `depth`."""
+BEGAN, AROUND, DEPTH, SPENT, TOLD = "began", "around", "depth", "spent", "told"
+"""The first parts of a note: when the call began; with `depth` the place of the call around it, and how deep it is;
+where time is counted, how much probes had taken by then, and calls that had ended (`plan.calls.times`).
+"""
+
+TIMES = ("duration", "self_time", "probe_time")
+"""The values of a call that are times."""
 
 _PURE = (
     IntLit, BoolLit, StrLit, Arg, Unary, Binary, Ternary, Cast, Part, Within, Pack, TupleExpr, TupleItem, Load, Str,
@@ -64,15 +69,22 @@ _Node = TypeVar("_Node", Expr, Stmt)
 class Reads:
     """The predicate and the body of a clause of calls as they are at the end; `faults` gets what cannot be read.
     `noted` are the arguments that they ask for, `read` what they read in memory. Both are found in the variables of the
-    slots `record` and `memory`; that of `ended` has the time.
+    slots `record` and `memory`; that of `ended` has the time, and those of `values` the values of these names.
+    `counted`: a note has what times need. `span`: arguments in after() are those of the end.
     """
 
-    def __init__(self, clause: Clause, faults: list[Diagnostic]) -> None:
-        self._faults = faults
-        self.deep = any(isinstance(node, Builtin) and node.name == "depth" for node in walk_clause(clause))
+    def __init__(
+        self, clause: Clause, faults: list[Diagnostic], values: tuple[str, ...] = TIMES, counted: bool = False,
+        span: bool = False,
+    ) -> None:  # fmt: skip
+        self._faults, self._span = faults, span
+        built_ins = {node.name for node in walk_clause(clause) if isinstance(node, Builtin)}
+        self.deep = "depth" in built_ins and "depth" not in values
+        self._parts = (BEGAN, *(AROUND, DEPTH) * self.deep, *(SPENT, TOLD) * counted)
         self.noted: list[Expr] = []
         self.read: list[Expr] = []
-        self.record, self.memory, self.ended = range(len(clause.slots), len(clause.slots) + 3)
+        self.record, self.memory, self.ended, *slots = range(len(clause.slots), len(clause.slots) + 3 + len(values))
+        self.values = dict(zip(values, slots, strict=True))
         self._where: list[Expr] = []
         condition = None if clause.predicate is None else self._at_end(clause.predicate, False)
         self._where += () if clause.predicate is None else _conditions(clause.predicate, True)
@@ -82,13 +94,8 @@ class Reads:
         self.body = tuple([self.typed(statement) for statement in body])
 
     @property
-    def _first(self) -> int:
-        """The place of the first argument in a note."""
-        return DEPTH + 1 if self.deep else BEGAN + 1
-
-    @property
     def note_type(self) -> TupleType:
-        return TupleType((*(UINT64,) * self._first, *(expression.type for expression in self.noted)))
+        return TupleType((*(UINT64,) * len(self._parts), *(expression.type for expression in self.noted)))
 
     @property
     def memory_type(self) -> TupleType:
@@ -115,16 +122,16 @@ class Reads:
     def _at_end(self, node: _Node, after: bool) -> _Node:
         """The statement or expression as it is at the end of the call. `after`: memory is to be read there."""
         result: Expr | None = None
+        if isinstance(node, Builtin) and (slot := self.values.get(node.name)) is not None:
+            return Var(UINT64, node.span, slot, f"${node.name}")
         match node:
             case If(condition=condition, then=then, otherwise=otherwise):
                 first, second = self._under(condition, True, then), self._under(condition, False, otherwise)
                 return replace(node, condition=self._at_end(condition, after), then=first, otherwise=second)
             case Call(name="after", args=(inside,)):
                 result = self._at_end(inside, True)
-            case Arg() | Cast(type=IntType(), operand=Arg()):
-                result = self._item(self.record, self._first + _number_in(self.noted, node), node)
-            case Builtin(name="duration"):
-                result = word("-", Var(UINT64, node.span, self.ended, "$ended"), self.part(BEGAN, node.span))
+            case Arg() | Cast(type=IntType(), operand=Arg()) if not (self._span and after):
+                result = self._item(self.record, len(self._parts) + _number_in(self.noted, node), node)
             case Builtin(name="depth"):
                 result = self.part(DEPTH, node.span)
             case Expr() if not after and _reads_memory(node):
@@ -170,8 +177,9 @@ class Reads:
         # The tuple's type is known once all has been looked at: `typed` puts it in.
         return TupleItem(node.type, node.span, Var(UINT64, node.span, slot, "$call"), place)
 
-    def part(self, place: int, span: Span) -> Expr:
-        return TupleItem(UINT64, span, Var(UINT64, span, self.record, "$call"), place)
+    def part(self, name: str, span: Span) -> Expr:
+        """A part of a note that has been found. What it is taken from gets its type by `typed`."""
+        return self._item(self.record, self._parts.index(name), IntLit(UINT64, span, 0))
 
     def typed(self, node: _Node) -> _Node:
         """The statement or expression with the types of what was noted."""

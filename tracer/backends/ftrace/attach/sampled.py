@@ -1,0 +1,60 @@
+"""What is sampled on CPUs, on the ftrace backend: an event of perf, and no trace event."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from tracer.kernel.uprobe_events.events import Fetch
+from tracer.kinds.sampled import Sampled
+from tracer.kinds.site import Operand, Site, Spot
+
+if TYPE_CHECKING:
+    from tracer.kernel.trials.hit_cost import Cost, HitCosts
+
+_TRACE_EVENTS = 1 << 16
+"""The numbers of trace events are below."""
+
+
+class _Samples:
+    """See `attach.model.Attacher`."""
+
+    triggers = False
+    late = False
+    counts = False
+    thread_name: Fetch | None = None
+
+    def __init__(self) -> None:
+        self._numbers: dict[Spot, int] = {}
+
+    def group(self, site: Site) -> Hashable:
+        return site.spot
+
+    def kernel_event(self, site: Site) -> tuple[str, str] | None:
+        return None
+
+    def sampled(self, site: Site) -> tuple[Sampled, int]:
+        return cast("Sampled", site), self._numbers.setdefault(site.spot, _TRACE_EVENTS + len(self._numbers))
+
+    def fields(self, site: Site) -> Sequence[Fetch]:
+        return ()
+
+    def returned(self, site: Site, register: str) -> str:
+        return ""
+
+    def number(self, operand: Operand, index: int, type: str) -> Fetch:
+        raise AssertionError("a sample has no arguments")
+
+    def pointer(self, operand: Operand, index: int) -> str:
+        raise AssertionError("a sample has no arguments")
+
+    def bytes(self, operand: Operand) -> tuple[Fetch, int | None]:
+        raise AssertionError("a sample has no arguments")
+
+    def cost(self, sites: Sequence[Site], costs: HitCosts, sample_type: int) -> Cost | None:
+        from tracer.kernel.trials.hit_cost import Cost  # where the overhead guard asks
+
+        return Cost(1000.0, "it is a sample")
+
+
+SAMPLES = _Samples()

@@ -1,0 +1,1 @@
+"""Calls and spans: how a clause of them becomes ordinary clauses."""
