@@ -159,7 +159,7 @@ def _of_parameter(text: ValueText, parameter: Parameter) -> Callable[[tuple[Valu
             data[offset : offset + length] = (_number(values, index) >> bit).to_bytes(9, "little")[:length]
         return bytes(data)
 
-    if isinstance(kind, StructType):
+    if isinstance(kind, StructType) and kind.fields:
         show = text.of(kind)
         return lambda values: show(content(values).ljust(memory_size(kind), b"\0"))
     shown = _of_number(text, kind)
