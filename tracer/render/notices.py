@@ -22,7 +22,7 @@ something, is not; a detail is for those who want to know all; data is for progr
 """
 
 _NAMED, _NAMED_PLACES = 8, 3
-_EACH = 3
+_NAMED_POINTS = 3
 """Attach points for one reason that have a sentence each; more share one."""
 
 
@@ -384,9 +384,9 @@ def _times(hits: int) -> str:
 
 
 def _some(points: Sequence[str]) -> str:
-    if len(points) <= _EACH:
+    if len(points) <= _NAMED_POINTS:
         return ", ".join(points)
-    return ", ".join(points[:_EACH]) + f" and {len(points) - _EACH} more"
+    return ", ".join(points[:_NAMED_POINTS]) + f" and {len(points) - _NAMED_POINTS} more"
 
 
 def _numbers(pids: Sequence[int]) -> str:

@@ -182,10 +182,24 @@ def test_losses_are_told_among_the_calls() -> None:
     renderer.lost_so_far = lambda: 3
     renderer.flush()
     fed(renderer, ended(9, "top", 0))
-    renderer.lost(Loss(events=5))
-    lost = "records were lost about here: calls are missing, and what was inside one stands too far out"
+    renderer.lost(Loss(events=4))
+    lost = "lost before this line: calls are missing, and what was inside one stands too far out"
     assert [line for line in out.getvalue().decode().splitlines() if line.startswith("#")] == [
-        f"# 3 {lost}", f"# 2 {lost}"
+        f"# 3 records were {lost}", f"# 1 record was {lost}"
+    ]  # fmt: skip
+
+
+def test_where_something_is_missing_it_is_told_at_once_whether_it_was_lost() -> None:
+    out = io.BytesIO()
+    renderer = TextFlow(FUNCTIONS, NONE, None, out)
+    second = 1_000_000_000
+    fed(renderer, begun(second, "top", 0))
+    renderer.lost_so_far = lambda: 2
+    fed(renderer, ended(2 * second, "f", 32, 3), ended(3 * second, "top", 0))
+    assert [line.removeprefix("      7  ") for line in out.getvalue().decode().splitlines()[1:]] == [
+        "top(n=0) {",
+        "# 2 records were lost before this line: calls are missing, and what was inside one stands too far out",
+        "  # return of f = 3, whose beginning was not seen", "} = 0  2.00 s, self 2.00 s",
     ]  # fmt: skip
 
 
@@ -200,8 +214,9 @@ def test_what_is_under_way_at_the_end_is_told_the_innermost_first() -> None:
 
 def test_the_records_of_a_program_are_hits_and_what_else_it_prints_stays() -> None:
     names = "time tid func sp back pid comm arg0"
+    first = (UINT64, UINT64, StringType(64), UINT64, UINT64, UINT64, StringType(16), UINT64)
     shapes = (
-        TupleType((UINT64, UINT64, StringType(64), UINT64, UINT64, UINT64, StringType(16), UINT64), tuple(names.split())),
+        TupleType(first, tuple(names.split())),
         TupleType((UINT64, UINT64, StringType(64), UINT64, UINT64), ("time", "tid", "func", "sp", "retval")),
         TupleType((UINT64, UINT64, UINT64, StringType(16)), ("time", "tid", "sp", "why")),
         UINT64,

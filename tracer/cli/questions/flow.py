@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracer.kinds.site import FileSite
+    from tracer.lang.types.outside import Parameter
     from tracer.resolve.below import Flow, Traced
     from tracer.tracing import Prepared
 
@@ -141,6 +142,15 @@ def _returns(function: "Traced") -> bool:
     return not isinstance(function.result, str) or function.result == NOT_SAID
 
 
+def _parameters(function: "Traced") -> "tuple[Parameter, ...] | None":
+    """None where they are not known: assembler's functions are described, and nothing of them is."""
+    from tracer.resolve.dwarf.calls.results import NOT_SAID
+
+    parameters = function.parameters
+    unknown = isinstance(parameters, str) or (not parameters and function.result == NOT_SAID)
+    return None if unknown or isinstance(parameters, str) else parameters
+
+
 def _arguments(functions: "Sequence[Traced]") -> str:
     """Those that the parameters of the functions ask for."""
     pieces = [
@@ -230,7 +240,7 @@ def _run(prepared: "Prepared", flow: "Flow", asked: Asked, below: Below) -> int:
     functions = {
         function.name: Function(
             without_parameters(function.name), f"uprobe:{function.point}",
-            None if isinstance(function.parameters, str) else function.parameters,
+            _parameters(function),
             None if isinstance(function.result, str) else function.result,
             _returns(function), function.name in above, function.leaves,
         )

@@ -20,7 +20,7 @@ from tracer.lang.types import IntType, PointerType, Type
 from tracer.lang.types.combine import SmallType, settled
 from tracer.lang.types.declared import Declared
 
-_OWN = r"\$\w+\.(\w+)\.\d+"
+_LOCAL = r"\$\w+\.(\w+)\.\d+"
 """A variable of a macro or a function, as `macros.expand` names it; compiled only when a message needs it."""
 _RESULT = r"\$(\w+)\.result\.0\d+"
 """What a function returns, as `macros.functions` names it."""
@@ -183,7 +183,7 @@ class Context:
         """Says a diagnostic in words of the user: variables by their names, and where the call is, unless it shows."""
         callee, call = self.calls[-1]
         message, hint = (
-            text and re.sub(_OWN, r"$\1", re.sub(_RESULT, r"the result of \1()", text))
+            text and re.sub(_LOCAL, r"$\1", re.sub(_RESULT, r"the result of \1()", text))
             for text in (diagnostic.message, diagnostic.hint)
         )
         if not call.start <= diagnostic.span.start < call.end:

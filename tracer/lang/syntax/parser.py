@@ -249,6 +249,10 @@ class Parser(StatementParser):
         if self.lexer.peek().text != "by":
             return None
         self.lexer.take()
+        return self.key()
+
+    def key(self) -> ast.Expr:
+        """The key of a span, behind its `by`: what an operator takes, since a `/` behind it begins the predicate."""
         return self._operand()
 
     def _no_attach_point(self, start: int, position: int) -> None:
@@ -317,7 +321,7 @@ class Parser(StatementParser):
             elif token.kind == "op" and token.text == "}":
                 depth -= 1
                 if depth <= 0:
-                    if self.at_quietly(";"):
+                    if self.next_is_quietly(";"):
                         self.lexer.take()
                     return
             elif token.kind == "op" and token.text == ";" and depth == 0:

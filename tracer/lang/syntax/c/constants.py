@@ -68,7 +68,7 @@ class Constants(ABC):
             self.cursor.take()
             value = self._combined(token, value, self._binary(power + 1))
 
-    def _combined(self, token: Token, value: Number, right: Number) -> Number:
+    def _combined(self, token: Token, left: Number, right: Number) -> Number:
         op = token.text
         if op in ("&&", "||"):
             truth = bool(left.value) and bool(right.value) if op == "&&" else bool(left.value) or bool(right.value)
