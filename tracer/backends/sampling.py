@@ -28,12 +28,12 @@ def attributes(
 
 def throttles(data: bytes) -> int:
     """How often the kernel stopped an event for the rest of a tick, by the records of a ring."""
-    found = position = 0
+    count = position = 0
     while position + _HEADER.size <= len(data):
         kind, _, size = _HEADER.unpack_from(data, position)
-        found += kind == perf.RECORD_THROTTLE
+        count += kind == perf.RECORD_THROTTLE
         position += max(size, _HEADER.size)
-    return found
+    return count
 
 
 def held_back(times: int) -> str:
