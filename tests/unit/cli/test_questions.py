@@ -55,6 +55,15 @@ PROGRAMS: dict[tuple[str, ...], str] = {
         "call:libc:malloc /duration > 10us && (arg0 > 9 || arg0 == 1)/ { print(ustack); }\n"
         "call:libc:malloc /duration > 10us && (arg0 > 9 || arg0 == 1)/\n"
     ),
+    ("latency", "span:usdt:libc:libc:setjmp..uprobe:libc:free by (pid, arg0)", "--top", "2"): (
+        "config = { print_maps_on_exit = false }\n"
+        "span:usdt:libc:libc:setjmp..uprobe:libc:free by (pid, arg0)"
+        " { @ns = hist(duration); @quantiles = quantiles(duration); }\nEND { print(@ns, 2); print(@quantiles, 2); }\n"
+    ),
+    ("latency", "span:uprobe:libc:malloc..uprobe:libc:free", "--slower", "1ms"): (
+        "span:uprobe:libc:malloc..uprobe:libc:free /duration > 1ms/"
+        ' { printf("%s %-7d %-16s %d ns\\n", strftime("%H:%M:%S", nsecs), pid, comm, duration); }\n'
+    ),
     ("trace", "libc:free"): (
         'uprobe:libc:free { printf("%s %-7d %-16s %s\\n", strftime("%H:%M:%S", nsecs), pid, comm, func); }\n'
     ),

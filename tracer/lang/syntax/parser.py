@@ -253,6 +253,10 @@ class Parser(StatementParser):
         if self.lexer.peek().text != "by":
             return None
         self.lexer.take()
+        return self.key()
+
+    def key(self) -> ast.Expr:
+        """The key of a span, behind its `by`: what an operator takes, since a `/` behind it begins the predicate."""
         return self._operand()
 
     def _no_attach_point(self, start: int, position: int) -> None:

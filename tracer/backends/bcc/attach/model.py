@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tracer.backends.bcc.codegen.function import Context
@@ -63,6 +63,17 @@ class Work:
 
     def attached(self) -> None:
         """Takes note that all jobs of all attachers are attached."""
+
+    def keep_up(self) -> None:
+        """Called now and then."""
+
+    def closing(self, descriptors: Collection[int]) -> None:
+        """These of what is `held` are about to be closed."""
+
+    @property
+    def missed(self) -> Sequence[str]:
+        """Sentences for the end about what may have been missed."""
+        return ()
 
     @property
     def misses(self) -> int:
