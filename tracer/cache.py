@@ -123,13 +123,13 @@ def _digest(key: str, content: bytes) -> bytes:
 def _read(folder: int, key: str) -> bytes:
     descriptor = os.open(key, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
     with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not is_ours(found, stat.S_IFREG) or found.st_size > _LARGEST:
+        status = os.fstat(descriptor)
+        if not is_ours(status, stat.S_IFREG) or status.st_size > _LARGEST:
             raise OSError(errno.EINVAL, "others may write it", key)
-        if time.time() - found.st_mtime > _USED_S:
+        if time.time() - status.st_mtime > _USED_S:
             with suppress(OSError):  # read-only
                 os.utime(descriptor)
-        return file.read(found.st_size) or b""  # None where it would have to wait
+        return file.read(status.st_size) or b""  # None where it would have to wait
 
 
 def _write(folder: int, key: str, data: bytes) -> None:
@@ -148,17 +148,17 @@ def _write(folder: int, key: str, data: bytes) -> None:
 
 def _prune(folder: int) -> None:
     """Forgets what was used longest ago, down to half of what is allowed."""
-    found: list[tuple[float, int, str]] = []
+    files: list[tuple[float, int, str]] = []
     for name in os.listdir(folder):
         with suppress(FileNotFoundError):  # another run prunes too
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            found.append((status.st_mtime, status.st_size, name))
-    held = sum(size for _, size, _ in found)
-    if len(found) <= MOST_FILES and held <= MOST_BYTES:
+            files.append((status.st_mtime, status.st_size, name))
+    held = sum(size for _, size, _ in files)
+    if len(files) <= MOST_FILES and held <= MOST_BYTES:
         return
-    found.sort(reverse=True)
-    while found and (len(found) > MOST_FILES // 2 or held > MOST_BYTES // 2):
-        _, size, name = found.pop()
+    files.sort(reverse=True)
+    while files and (len(files) > MOST_FILES // 2 or held > MOST_BYTES // 2):
+        _, size, name = files.pop()
         held -= size
         with suppress(OSError):  # another run prunes too, or it is none of ours and a directory
             os.unlink(name, dir_fd=folder)
@@ -215,8 +215,8 @@ def _walked(path: str) -> int:
 
 def _step(name: str, within: int | None = None) -> int:
     descriptor = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
-    found = os.fstat(descriptor)
-    if found.st_uid not in (0, os.geteuid()) or (found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX):
+    status = os.fstat(descriptor)
+    if status.st_uid not in (0, os.geteuid()) or (status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX):
         os.close(descriptor)
         raise PermissionError(errno.EPERM, "others may write there", name)
     return descriptor
@@ -233,6 +233,6 @@ def _target(name: str, within: int) -> str:
         os.close(descriptor)
 
 
-def is_ours(found: os.stat_result, kind: int) -> bool:
+def is_ours(status: os.stat_result, kind: int) -> bool:
     """Whether it is of that kind (`stat.S_IFREG`, …), the effective user's, and writable by nobody else."""
-    return found.st_uid == os.geteuid() and stat.S_IFMT(found.st_mode) == kind and not found.st_mode & 0o022
+    return status.st_uid == os.geteuid() and stat.S_IFMT(status.st_mode) == kind and not status.st_mode & 0o022

@@ -61,20 +61,20 @@ def _dataclass(*, slots: bool, frozen: bool = False) -> Callable[[type], type]:
     assert slots
 
     def decorate(cls: type) -> type:
-        return _made(cls, frozen)
+        return _slotted(cls, frozen)
 
     return decorate
 
 
-def _made(cls: type, frozen: bool) -> type:
+def _slotted(cls: type, frozen: bool) -> type:
     namespace = dict(cls.__dict__)
     assert "__post_init__" not in namespace, "nobody would call it"
     names: dict[str, object] = {}
     for base in cls.__mro__[-2:0:-1]:
         names.update(base.__dict__.get("_fields_of_dataclass", ()))
-    own = namespace.get("__annotations__", ())
-    namespace["__slots__"] = tuple([name for name in own if name not in names])
-    for name in own:
+    annotations = namespace.get("__annotations__", ())
+    namespace["__slots__"] = tuple([name for name in annotations if name not in names])
+    for name in annotations:
         names[name] = namespace.pop(name, _NONE)
     namespace.pop("__dict__", None)
     namespace.pop("__weakref__", None)
@@ -83,18 +83,18 @@ def _made(cls: type, frozen: bool) -> type:
     namespace["__match_args__"] = tuple(
         [name for name, default in names.items() if default.__class__ is not _Field or default.init]
     )
-    made: Any = type(cls)(cls.__name__, cls.__bases__, {**(_FROZEN if frozen else _OPEN), **namespace, **_ALWAYS})
-    made.__qualname__ = cls.__qualname__
-    return made  # type: ignore[no-any-return]
+    slotted: Any = type(cls)(cls.__name__, cls.__bases__, {**(_FROZEN if frozen else _OPEN), **namespace, **_ALWAYS})
+    slotted.__qualname__ = cls.__qualname__
+    return slotted  # type: ignore[no-any-return]
 
 
 def _first_init(self: object, *args: object, **named: object) -> None:
     """The `__init__` of a class of which there are few objects yet."""
-    made: Any = next(cls for cls in self.__class__.__mro__ if cls.__dict__.get("__init__") is _first_init)
-    _made_so_far[made] = number = _made_so_far.get(made, 0) + 1
-    if number > _UNCOMPILED or not _filled(self, made._fields_of_dataclass, made.__match_args__, args, named):
-        made.__init__ = _compiled_init(made, _fields(made), made._is_frozen)
-        made.__init__(self, *args, **named)
+    owner: Any = next(cls for cls in self.__class__.__mro__ if cls.__dict__.get("__init__") is _first_init)
+    _made_so_far[owner] = number = _made_so_far.get(owner, 0) + 1
+    if number > _UNCOMPILED or not _filled(self, owner._fields_of_dataclass, owner.__match_args__, args, named):
+        owner.__init__ = _compiled_init(owner, _fields(owner), owner._is_frozen)
+        owner.__init__(self, *args, **named)
 
 
 def _filled(
@@ -112,8 +112,8 @@ def _filled(
     return True
 
 
-def _fields(made: Any) -> dict[str, _Field]:
-    rows = made._fields_of_dataclass.items()
+def _fields(cls: Any) -> dict[str, _Field]:
+    rows = cls._fields_of_dataclass.items()
     return {name: default if isinstance(default, _Field) else _Field(default) for name, default in rows}
 
 
@@ -159,18 +159,18 @@ class _Params:
     repr = True
 
 
-def _compiled_init(made: Any, fields: dict[str, _Field], frozen: bool) -> Callable[..., None]:
+def _compiled_init(cls: Any, fields: dict[str, _Field], frozen: bool) -> Callable[..., None]:
     """An `__init__` as fast as one written by hand, faster than the standard one of a frozen class."""
-    known: dict[str, Any] = {"_NONE": _NONE}
+    namespace: dict[str, Any] = {"_NONE": _NONE}
     parameters, lines = ["self"], []
     for name, field in fields.items():
         default, factory, init = field.default, field.factory, field.init
         value = name
         if factory is not None:
-            known[f"_make_{name}"] = factory
+            namespace[f"_make_{name}"] = factory
             value = f"_make_{name}() if {name} is _NONE else {name}" if init else f"_make_{name}()"
         elif default is not _NONE:
-            known[f"_default_{name}"] = default
+            namespace[f"_default_{name}"] = default
         elif not init:
             continue
         if init:
@@ -178,11 +178,11 @@ def _compiled_init(made: Any, fields: dict[str, _Field], frozen: bool) -> Callab
             parameters.append(name + preset)
         elif factory is None:
             value = f"_default_{name}"
-        known[f"_set_{name}"] = getattr(made, name).__set__  # past `__setattr__`, which a frozen class closes
+        namespace[f"_set_{name}"] = getattr(cls, name).__set__  # past `__setattr__`, which a frozen class closes
         lines.append(f"    _set_{name}(self, {value})" if frozen else f"    self.{name} = {value}")
     text = f"def __init__({', '.join(parameters)}):\n" + "\n".join(lines or ["    pass"])
-    exec(text, known)  # the names are those of annotations: ours, and identifiers
-    return known["__init__"]  # type: ignore[no-any-return]
+    exec(text, namespace)  # the names are those of annotations: ours, and identifiers
+    return namespace["__init__"]  # type: ignore[no-any-return]
 
 
 class _StandardFields:
@@ -197,8 +197,8 @@ class _StandardFields:
             if field.factory is not None:
                 preset = {"default_factory": field.factory}
             specified.append((name, Any, dataclasses.field(init=field.init, kw_only=True, **preset)))
-        made: Any = dataclasses.make_dataclass(owner.__name__, specified)
-        return made.__dataclass_fields__  # type: ignore[no-any-return]
+        standard: Any = dataclasses.make_dataclass(owner.__name__, specified)
+        return standard.__dataclass_fields__  # type: ignore[no-any-return]
 
 
 class _NamedTupleMeta(type):
@@ -206,8 +206,8 @@ class _NamedTupleMeta(type):
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
         names = tuple(namespace.get("__annotations__", ()))
-        defaults = {each: namespace[each] for each in names if each in namespace}
-        getters = {each: _tuplegetter(index, None) for index, each in enumerate(names)}
+        defaults = {field: namespace[field] for field in names if field in namespace}
+        getters = {field: _tuplegetter(index, None) for index, field in enumerate(names)}
         return type(
             name,
             (tuple,),
@@ -227,28 +227,28 @@ class _NamedTuple:
 
 def _first_new(cls: Any, *args: object, **named: object) -> Any:
     """The `__new__` of a named tuple of which there is no object yet."""
-    made: Any = next(each for each in cls.__mro__ if each.__dict__.get("_fields"))
-    names, defaults = made._fields, made._field_defaults
+    owner: Any = next(base for base in cls.__mro__ if base.__dict__.get("_fields"))
+    names, defaults = owner._fields, owner._field_defaults
     preset = [f"{name}=_defaults[{name!r}]" if name in defaults else name for name in names]
     text = f"lambda _cls, {', '.join(preset)}: _new(_cls, ({', '.join(names)},))"
     new = eval(text, {"_new": tuple.__new__, "_defaults": defaults})  # the names are ours, and identifiers
-    new.__name__, new.__qualname__ = "__new__", f"{made.__name__}.__new__"
-    made.__new__ = staticmethod(new)
+    new.__name__, new.__qualname__ = "__new__", f"{owner.__name__}.__new__"
+    owner.__new__ = staticmethod(new)
     return new(cls, *args, **named)
 
 
 def _make(cls: Any, values: Iterable[object]) -> Any:
-    made = tuple.__new__(cls, values)
-    if len(made) != len(cls._fields):
-        raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(made)}")
-    return made
+    row = tuple.__new__(cls, values)
+    if len(row) != len(cls._fields):
+        raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(row)}")
+    return row
 
 
 def _tuple_replace(self: Any, /, **changes: object) -> Any:
-    made = self._make([changes.pop(name, value) for name, value in zip(self._fields, self, strict=True)])
+    changed = self._make([changes.pop(name, value) for name, value in zip(self._fields, self, strict=True)])
     if changes:
         raise ValueError(f"Got unexpected field names: {list(changes)!r}")
-    return made
+    return changed
 
 
 def _tuple_repr(self: Any) -> str:

@@ -183,7 +183,7 @@ def printable(text: str) -> str:
     """The text with control characters and broken encodings escaped, so that a message stays one line."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else _escaped(each) for each in text)
+    return "".join(character if character.isprintable() else _escaped(character) for character in text)
 
 
 def _escaped(character: str) -> str:
@@ -203,6 +203,12 @@ def counted(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
+def and_more(names: Iterable[str], count: int) -> str:
+    """Some names of so many, with the number of the rest: `a, b, c and 2 more`."""
+    shown = [*names]
+    return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
+
+
 class NoFile(TracerError):
     """No file matches a pattern of paths."""
 
@@ -217,5 +223,5 @@ class NoSuchLine(NothingThere):
 
 def fail_alike(failures: Sequence[TracerError], searches: int) -> bool:
     """Whether none of so many files can be searched, for one reason: those of a 32-bit process."""
-    reasons = [each.message.partition(": ")[2] for each in failures if not isinstance(each, NothingThere)]
+    reasons = [failure.message.partition(": ")[2] for failure in failures if not isinstance(failure, NothingThere)]
     return len(reasons) == searches and len({*reasons}) == 1

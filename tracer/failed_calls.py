@@ -19,8 +19,8 @@ def described(error: OSError) -> str:
     """`CALL of OBJECT: REASON`; what is not known is left out."""
     reason = error.strerror or str(error)
     named = getattr(error, "call", "")
-    found = ("", None) if named else _innermost(error.__traceback__)
-    name, object = named or found[0], found[1]
+    innermost = ("", None) if named else _innermost(error.__traceback__)
+    name, object = named or innermost[0], innermost[1]
     if error.filename is not None:
         object = os.fsdecode(error.filename)
         if name in ("", "read") and error.errno in (errno.EMFILE, errno.ENFILE):

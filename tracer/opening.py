@@ -52,21 +52,21 @@ def await_server(path: str | bytes) -> None:
 def opened(path: str | bytes, follow: bool = True) -> int:
     """A descriptor on a regular file, to read. Without `follow` a link is none. Raises `OSError`."""
     await_server(path)
-    found = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    handle = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     try:
-        mode = os.fstat(found).st_mode
+        mode = os.fstat(handle).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, NOT_REGULAR, path)
         try:
-            return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            return os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             if error.errno == errno.ENOENT and not os.path.isdir("/proc/self/fd"):  # the file is there
                 raise OSError(errno.EOPNOTSUPP, NO_PROC, path) from None
             raise OSError(error.errno, error.strerror, path) from None
     finally:
-        os.close(found)
+        os.close(handle)
 
 
 def pieces(descriptor: int, most: int) -> Iterator[bytes]:
@@ -98,14 +98,14 @@ def given(path: str | int, most: int) -> bytes:
     if not isinstance(path, int):
         await_server(path)
     descriptor = path if isinstance(path, int) else os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
-    parts, left = [], most + 1
+    parts, room = [], most + 1
     try:
-        while left and (piece := os.read(descriptor, min(PIECE, left))):
+        while room and (piece := os.read(descriptor, min(PIECE, room))):
             parts.append(piece)
-            left -= len(piece)
+            room -= len(piece)
     finally:
         if descriptor != path:
             os.close(descriptor)
-    if not left:
+    if not room:
         raise OSError(errno.EFBIG, f"it is longer than {most} bytes", path)
     return b"".join(parts)

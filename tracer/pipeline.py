@@ -61,7 +61,7 @@ class More:
         """The files that an attach point means."""
         from tracer.resolve.files.awaited import meets
 
-        return [each for each in self.files if meets(point, each)]
+        return [file for file in self.files if meets(point, file)]
 
     @property
     def taken(self) -> int:
@@ -77,12 +77,12 @@ class More:
             now = whole.program.maps.get(name)
             if now is None or (now.key, now.value, now.kind) != (decl.key, decl.value, decl.kind):
                 raise TracerError(f"with it {name} would hold values of another type")
-        forms = [(each.clause.id, each.clause.names) for each in self.plan.probes]
-        if forms != [(each.clause.id, each.clause.names) for each in whole.probes]:
+        forms = [(probe.clause.id, probe.clause.names) for probe in self.plan.probes]
+        if forms != [(probe.clause.id, probe.clause.names) for probe in whole.probes]:
             raise TracerError("it keeps what the program reads in other places than the files that were there")
         if (before.formats, before.shapes) != (whole.program.formats, whole.program.shapes):
             raise TracerError("with it the program would print values of another type")
-        probes = tuple([replace(each, variants=tuple(_only(each.variants, added))) for each in whole.probes])
+        probes = tuple([replace(probe, variants=tuple(_only(probe.variants, added))) for probe in whole.probes])
         return replace(
             whole, probes=probes, separate_points=self.plan.separate_points, priority=self.plan.priority,
             needs=whole.needs,
@@ -148,7 +148,7 @@ def plan(
         places = places_among(chain.from_iterable(sites.values()))
     added = frozenset(site.spot for site in places)
     if more is not None:
-        sites = {index: (*own, *sites.get(index, ())) for index, own in (more.plan.sites_so_far or {}).items()}
+        sites = {index: (*earlier, *sites.get(index, ())) for index, earlier in (more.plan.sites_so_far or {}).items()}
         places = places_among(chain.from_iterable(sites.values()))
 
     @lru_cache(maxsize=1)
@@ -179,15 +179,15 @@ def plan(
     awaits = later and any(awaits_files(point) for clause in whole.clauses for point in clause.points)
     shared = _are_shared(target, len(places)) if more is None else more.plan.shared
     lowered = lower(typed, target.follow, shared or _is_limited(target, sites), sites if awaits else None)
-    found = [*left_out, *typed.warnings, *check_arguments(lowered)]
+    diagnostics = [*left_out, *typed.warnings, *check_arguments(lowered)]
     if any([site.nests and site.is_at_return for site in places]):
         from tracer.plan.single_starts import single_starts
 
-        found += single_starts(typed)
-    errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
+        diagnostics += single_starts(typed)
+    errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"]
     if errors:
         raise ProgramError(tree.source, errors)
-    return lowered if more is None else more.of(lowered, added), found
+    return lowered if more is None else more.of(lowered, added), diagnostics
 
 
 def _with_ends(tree: Tree, spans: Sequence[int]) -> Tree:
@@ -209,20 +209,20 @@ def machine() -> Machine:
 def _is_limited(target: Target, sites: Mapping[int, tuple[Site, ...]]) -> bool:
     """Whether some processes alone are traced, and programs run at the hits of others too."""
     traced = bool(target.pids) or target.program is not None
-    return traced and any(site.everywhere for own in sites.values() for site in own[:1])
+    return traced and any(site.everywhere for clause_sites in sites.values() for site in clause_sites[:1])
 
 
 def _refuse_indivisible(tree: Tree, sites: Mapping[int, tuple[Site, ...]]) -> None:
     """Raises `ProgramError` where the hits of some processes are asked for, and those of a site have no one process."""
-    found = {
+    indivisible = {
         (index, site.point): Diagnostic(
             f"{site.shown} cannot be traced for some processes alone: {site.indivisible}",
             _point(tree, index, site.point).span, "trace all processes, and compare its fields",
         )
-        for index, own in sites.items() for site in reversed(own) if site.indivisible
+        for index, clause_sites in sites.items() for site in reversed(clause_sites) if site.indivisible
     }  # fmt: skip
-    if found:
-        raise ProgramError(tree.source, [*found.values()])
+    if indivisible:
+        raise ProgramError(tree.source, [*indivisible.values()])
 
 
 def _point(tree: Tree, index: int, number: int) -> AttachPoint:
@@ -270,7 +270,7 @@ def probes(
         replace(tree, clauses=clauses), target, config.max_probes, warnings,
         missing=missing, unsafe_returns=config.unsafe_returns, inlined=config.inlined, machine=machine,
     )  # fmt: skip
-    found = {id(clause.points[0]): sites[index] for index, clause in enumerate(clauses)}
+    point_sites = {id(clause.points[0]): sites[index] for index, clause in enumerate(clauses)}
     listed: list[Listed] = []
     for clause in tree.clauses:
         before = len(listed)
@@ -278,8 +278,8 @@ def probes(
             if KINDS[point.kind].units:
                 unit = f"{point.kind}:{point.text.split(':')[1]}:"
                 listed.append(Listed(unit, point.kind, "", None, unit, ()))
-            listed += of_sites(places_among(found[id(point)]), (point,))
-            listed += of_events(site for site in found[id(point)] if site.declarations)
+            listed += of_sites(places_among(point_sites[id(point)]), (point,))
+            listed += of_events(site for site in point_sites[id(point)] if site.declarations)
         if len(listed) == before and config.missing_probes == "error":
             expand(replace(tree, clauses=(clause,)), target, machine=machine)  # which says what is wrong
     return listed, warnings

@@ -73,7 +73,7 @@ def test_what_is_listed_can_be_attached_to_and_means_the_same(
         sites = expanded(some)
     meant: dict[int, set[int]] = {}
     for site in sites:
-        function = symbols.at(site.address)
+        function = symbols.function_at(site.address)
         assert function is not None
         meant.setdefault(site.point, set()).add(function.address)
     assert [meant.get(number) for number in range(len(some))] == [

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from tracer.plan.states import Capabilities
 
 
-def _made(name: str) -> Backend:
+def _backend_of(name: str) -> Backend:
     backend: Backend = getattr(import_module(f"tracer.backends.{name}"), f"{name.capitalize()}Backend")()
     return backend
 
 
-BACKENDS: dict[str, Callable[[], Backend]] = {name: partial(_made, name) for name in choices.BACKENDS}
+BACKENDS: dict[str, Callable[[], Backend]] = {name: partial(_backend_of, name) for name in choices.BACKENDS}
 """In order of preference. Each is imported only when it is asked for."""
 
 

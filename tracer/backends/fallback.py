@@ -81,7 +81,7 @@ class FallbackSession(Generic[C]):
         self._session.close()
 
     def _next(self, error: TracerError | OSError) -> Session:
-        complaint = error if isinstance(error, TracerError) else _known(error)
+        complaint = error if isinstance(error, TracerError) else _as_error(error)
         other = self._instead(self.running, complaint)
         if other is None:
             raise error
@@ -93,7 +93,7 @@ class FallbackSession(Generic[C]):
         return session
 
 
-def _known(error: OSError) -> TracerError:
+def _as_error(error: OSError) -> TracerError:
     return TracerError(f"the kernel refuses it: {error.strerror or os.strerror(error.errno or 0)}")
 
 

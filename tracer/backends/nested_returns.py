@@ -62,16 +62,16 @@ class Nested:
         """`pids`: the traced processes, () where that may be any."""
         self._pids = pids
         self._since = time.monotonic_ns()
-        self._found: int | None = None
+        self._count: int | None = None
 
     def lost(self, calls: int | None, returns: int) -> int:
         """The number of returns that were not seen, once nothing is attached any more; -1 for some where `calls` is
         None, since they could not be counted.
         """
-        if self._found is None:
+        if self._count is None:
             missing = -1 if calls is None else max(calls - returns, 0)
-            self._found = missing if missing and self._passed_over() else 0
-        return self._found
+            self._count = missing if missing and self._passed_over() else 0
+        return self._count
 
     def _passed_over(self) -> bool:
         """Whether the kernel may have passed over any. What its log leaves out has at least ten lines before it."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 
-from tracer.errors import Diagnostic, ProgramError, Source
+from tracer.errors import Diagnostic, ProgramError, Source, counted
 from tracer.kernel import perf
 from tracer.kinds.sampled import Sampled
 from tracer.lang.typed import Clause
 
+_HEADER = struct.Struct("=IHH")
 _NONE_SUCH = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP)
 _FORBIDDEN = (errno.EPERM, errno.EACCES)
 
@@ -24,6 +26,24 @@ def attributes(
     )
 
 
+def throttles(data: bytes) -> int:
+    """How often the kernel stopped an event for the rest of a tick, by the records of a ring."""
+    found = position = 0
+    while position + _HEADER.size <= len(data):
+        kind, _, size = _HEADER.unpack_from(data, position)
+        found += kind == perf.RECORD_THROTTLE
+        position += max(size, _HEADER.size)
+    return found
+
+
+def held_back(times: int) -> str:
+    """The sentence about samples that the kernel did not take."""
+    return (
+        f"the kernel stopped sampling {counted(times, 'time')}, each until the next tick, as samples came too fast"
+        " (kernel.perf_event_max_sample_rate): ask for fewer"
+    )
+
+
 def refused(error: OSError, site: Sampled, clause: Clause, source: Source) -> ProgramError:
     """The error, under its attach point, for an event that the kernel does not open."""
     code = error.errno or 0
@@ -34,5 +54,5 @@ def refused(error: OSError, site: Sampled, clause: Clause, source: Source) -> Pr
     elif code in _FORBIDDEN:
         hint = "the kernel does not permit it (lockdown, a container without CAP_PERFMON)"
     point = clause.spans[site.point]
-    found = [Diagnostic(f"{site.shown} cannot be sampled: {said}", point, hint)]
-    return ProgramError(source, found, exit_code=1)
+    diagnostics = [Diagnostic(f"{site.shown} cannot be sampled: {said}", point, hint)]
+    return ProgramError(source, diagnostics, exit_code=1)

@@ -64,7 +64,7 @@ Value = Register | Address | InFile | Stack | ReturnValue | ThreadName | Immedia
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """`sort`: u, s, x (a number of `bits`), char, string or ustring. Of a bit field `width` bits from bit `low` on, of
+    """`sort`: u, s, x (a number of `bits`), char, string or ustring. A bit field has `width` bits from bit `low` on, of
     an unsigned container of `bits`. `count`: an array of so many.
     """
 

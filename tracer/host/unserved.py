@@ -14,7 +14,7 @@ from tracer.host.stat import directory
 from tracer.servers import KINDS
 
 _REGISTERED = {b"um", b"uw", b"ui"}
-"""What smaps says of memory that is registered with a userfaultfd: for missing pages, for writes, for minor faults."""
+"""The flags in smaps of memory registered with a userfaultfd: for missing pages, for writes, for minor faults."""
 _PIECE = 1 << 16
 
 

@@ -83,7 +83,9 @@ class MappingRecords:
         try:
             cpus = perf.online_cpus()
             for cpu in cpus:
-                tasks = _tasks(pids)[: max(_MOST_OTHERS // len(cpus), 1)] if pids else [-1]
+                # The threads, the main ones first.
+                tasks = [*pids, *(thread for thread in threads_of(*pids) if thread not in pids)] if pids else [-1]
+                del tasks[max(_MOST_OTHERS // len(cpus), 1) :]
                 self._open(cpu, tasks, prompt, size or _RING)
         except OSError:
             self.close()
@@ -144,11 +146,6 @@ class MappingRecords:
         for ring in self._rings:
             ring.close()
         self._rings, self._others = [], []
-
-
-def _tasks(pids: Sequence[int]) -> list[int]:
-    """The threads, the main ones first."""
-    return [*pids, *(thread for thread in threads_of(*pids) if thread not in pids)]
 
 
 def _records(data: bytes) -> Iterator[tuple[int, Record]]:

@@ -23,7 +23,7 @@ stack without randomization lies there). On aarch64 it is elsewhere.
 """
 
 RETURN_PROBE_PAGE_32 = 0xFFFFD
-"""The same of a 32-bit process on x86-64."""
+"""The number of that page in a 32-bit process on x86-64."""
 
 MAX_FUNCTION_ARGS = 10
 """`arg0` to `arg9`: the registers of the convention, then words on the stack."""
@@ -161,4 +161,4 @@ X86_REGISTERS = _x86_registers()
 I386_REGISTERS = {
     name: (full, width) for name, (full, width) in X86_REGISTERS.items() if full in I386.registers and width < 8
 }
-"""The same for i386."""
+"""Assembler name (without %) → pt_regs name and width in bytes, of i386."""

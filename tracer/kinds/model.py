@@ -43,7 +43,7 @@ class ClauseKind:
 
 AT_HITS = ClauseKind("probe", at_hits=True)
 AT_ENDS = ClauseKind("call", at_hits=True)
-"""Of calls: what is read is of their beginning and of their end (`plan.calls`)."""
+"""A clause of calls reads values of their beginning and of their end (`plan.calls`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,17 +164,15 @@ class ProbeKind:
     """A kind of probe.
 
     `spellings`: every word for it. `form`: how it is written, for hints and the reference. `build` makes an attach
-    point of its parts, the kind's word among them; raises `Fault`. `clause`: when its clauses run; `where` names such
-    a clause in messages.
-    `alone`: the site that an attach point is by itself, of a kind that looks for none. `machine`: those that it finds
-    in no file.
-    `reads` is what a clause may read beside what is known everywhere: "probe" (memory, stack, function of the hit
-    process), "arguments", "note" (which says the size and sign of each argument), "return", "call" (how long it took),
-    "fields" (of an event's record), "stack" (of the program that is stopped in the kernel or by it). `target` names what it finds in a file, "" where it goes into none; `sites` finds
-    it there. `pattern`: provider, name and whether the name is C++'s alone, of what follows the file where it is
-    listed; raises `ValueError` with what it takes. `units`: what follows the word where there is no file to list.
-    `places`: what `Site.kind` says of its sites. `told`: what they are called together, and the value that tells them
-    apart.
+    point of its parts, the kind's word among them; raises `Fault`. `clause`: when its clauses run; `where` names such a
+    clause in messages. `alone`: the site that an attach point is by itself, of a kind that looks for none. `machine`:
+    those that it finds in no file. `reads` is what a clause may read beside what is known everywhere: "probe" (memory,
+    stack, function of the hit process), "arguments", "note" (which says the size and sign of each argument), "return",
+    "call" (how long it took), "fields" (of an event's record), "stack" (of a program that is stopped in the kernel, or
+    anywhere). `target` names what it finds in a file, "" where it goes into none; `sites` finds it there. `pattern`:
+    provider, name and whether the name is C++'s alone, of what follows the file where it is listed; raises `ValueError`
+    with what it takes. `units`: what follows the word where there is no file to list. `places`: what `Site.kind` says
+    of its sites. `told`: what they are called together, and the value that tells them apart.
     """
 
     name: AttachKind

@@ -132,9 +132,10 @@ def _event(kind: ProbeKind, parts: list[Part], span: Span) -> int:
     if event is None:
         from tracer.lang import suggest
 
-        known = names(kind.name)
+        event_names = names(kind.name)
         what = f"'{name}' is not the name of a {kind.name} event" if name else f"the {kind.name} event has no name"
-        raise Fault(Diagnostic(what, parts[1].span, suggest.hint(name, known, f"known are {', '.join(known)}")))
+        hint = suggest.hint(name, event_names, f"known are {', '.join(event_names)}")
+        raise Fault(Diagnostic(what, parts[1].span, hint))
     if len(parts) == 2 or not parts[2].text:
         return event[1]
     period = interval_count(parts[2].text)

@@ -102,7 +102,7 @@ REGISTERS_32 = ("ax", "cx", "dx", "bx", "sp", "bp", "si", "di")
 """Their names, by these numbers."""
 
 Spot = tuple[Hashable, ...]
-"""What `Site.spot` says."""
+"""The value of `Site.spot`: it is the same for sites that are one to the kernel."""
 
 
 class OwnOperand:

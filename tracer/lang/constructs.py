@@ -165,6 +165,19 @@ class Call:
         return typed.Var(type, self.span, variable.slot, variable.name)
 
 
+def said(text: str) -> Callable[[Call], typed.Expr | tuple[typed.Stmt, ...] | None]:
+    """The rule of a function that is said in the language: what the statements of the text do, or the value of its
+    expression. `$1`, `$2`, … are the arguments, each of which is computed wherever it stands.
+    """
+
+    def rule(call: Call) -> typed.Expr | tuple[typed.Stmt, ...] | None:
+        from tracer.lang.macros.said import evaluated
+
+        return evaluated(call.context, text, call.span, call.args)
+
+    return rule
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """A built-in value such as `pid`; `type` is its type or finds it, `shown` its name in the reference.

@@ -52,6 +52,7 @@ from tracer.lang.typed import (
     Unary,
 )
 from tracer.lang.types import BOOL, UINT64, StringType
+from tracer.plan.calls.reads import word
 
 _MOST_CALLS = 16384
 """Calls that are under way behind a jump."""
@@ -108,7 +109,7 @@ def _following(clause: Clause, map: str) -> Clause:
     if any(_what(site) >= TailPlace.JUMP_IF for site in in_files(clause.sites)):
         note = If(span, _is_taken(span), (note,), ())
     same = Binary(BOOL, span, "==", MapGet(UINT64, span, map, key), top)
-    probed = Binary(BOOL, span, "==", _word(">>", top, _number(12, span)), _number(RETURN_PROBE_PAGE, span))
+    probed = Binary(BOOL, span, "==", word(">>", top, _number(12, span)), _number(RETURN_PROBE_PAGE, span))
     ours = Binary(BOOL, span, "&&", Binary(BOOL, span, "||", same, probed), Deleted(BOOL, span, map, key))
     at_jump = If(span, Binary(BOOL, span, ">=", tail, _number(TailPlace.JUMP, span)), (note, Return(span)), ())
     another = If(span, Unary(BOOL, span, "!", ours), (Return(span),), ())
@@ -120,14 +121,10 @@ def _following(clause: Clause, map: str) -> Clause:
 def _is_taken(span: Span) -> Expr:
     """Whether a jump is taken, by the flags before it."""
     flags = Call(UINT64, span, "reg", (StrLit(StringType(6), span, b"flags"),))
-    signs = _word("^", _word(">>", flags, _number(7, span)), _word(">>", flags, _number(11, span)))
-    one, differ = _word("&", flags, Arg(UINT64, span, FLAGS_SET)), _word("&", signs, Arg(UINT64, span, SIGN_DIFFERS))
-    neither = Binary(BOOL, span, "==", _word("|", one, differ), _number(0, span))
+    signs = word("^", word(">>", flags, _number(7, span)), word(">>", flags, _number(11, span)))
+    one, differ = word("&", flags, Arg(UINT64, span, FLAGS_SET)), word("&", signs, Arg(UINT64, span, SIGN_DIFFERS))
+    neither = Binary(BOOL, span, "==", word("|", one, differ), _number(0, span))
     return Binary(BOOL, span, "==", neither, Binary(BOOL, span, "!=", Arg(UINT64, span, UNTAKEN), _number(0, span)))
-
-
-def _word(op: str, left: Expr, right: Expr) -> Expr:
-    return Binary(UINT64, left.span, op, left, right)
 
 
 def _number(value: int, span: Span) -> Expr:

@@ -35,7 +35,7 @@ _LISTED = tuple(kind.name for kind in KINDS.values() if "arguments" in kind.read
 """The kinds that are listed by default: functions once, by their entries."""
 
 _WITH_PROVIDER = tuple(kind.name for kind in KINDS.values() if kind.has_notes)
-"""What `*:PATH:PROVIDER:NAME` can be."""
+"""The kinds that `*:PATH:PROVIDER:NAME` can be."""
 
 # A number would be an address, and `+8` at the end an offset.
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*")
@@ -74,7 +74,7 @@ class Listed(NamedTuple):
     name: str
     sites: tuple[ListedSite, ...]
     fields: tuple[str, ...] = ()
-    """Those of an event, as C declares them."""
+    """The fields of an event, as C declares them."""
 
     def as_json(self) -> dict[str, Any]:
         """The object of `tracer list --json`, numbers in hexadecimal as text."""

@@ -9,7 +9,7 @@ from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tracer.errors import TracerError
+from tracer.errors import TracerError, and_more
 from tracer.host.file_users import Other, Uses, listed, uses_of
 from tracer.kinds.registry import kind_of
 from tracer.kinds.site import Spot, paths_of
@@ -76,7 +76,7 @@ class Reasons:
         point = self._points[number]
         if self._refused and all(site.spot in self._refused for site in point.places):
             return "the kernel cannot probe the instruction there"
-        return self.of_processes(number) or self._of_code(point) or self._not_called(point, _paths(point))
+        return self.of_processes(number) or self._of_code(point) or self._not_called(point)
 
     def of_processes(self, number: int) -> str | None:
         """The reason that processes tell, as long as they are as they are: nobody runs the file, or all pass the probe
@@ -187,7 +187,8 @@ class Reasons:
             return f"no process that runs now has loaded {shown}"
         return f"{listed(target.fixed)} {'has' if len(target.fixed) == 1 else 'have'} not loaded {shown}"
 
-    def _not_called(self, point: Point, paths: Sequence[str]) -> str:
+    def _not_called(self, point: Point) -> str:
+        paths = sorted(paths_of(point.places))
         did_not = "did not call it" if all(_is_entry(site) for site in point.places) else "did not run the code there"
         if len(point.places) > 1:
             did_not = "did not run the code there"
@@ -218,10 +219,6 @@ class Reasons:
                 if text is not None and text not in said:
                     said.append(text)
         return "; ".join(said) or None
-
-
-def _paths(point: Point) -> list[str]:
-    return sorted(paths_of(point.places))
 
 
 def _another(path: str, others: Sequence[Other]) -> str:
@@ -269,7 +266,7 @@ def _kind_of_code(
     name = site.probe.rpartition(":")[2].partition("+")[0]
     for function in binary.symbols.named(name) if _in_function(site) and name else ():
         if function.ifunc and choices:
-            held = binary.symbols.at(site.address)
+            held = binary.symbols.function_at(site.address)
             chosen = f"{held.name}, " if held is not None and held.address == site.address else ""
             return (
                 f"{name} is an indirect function (ifunc), and {chosen}what its resolver chooses here, is probed: no"
@@ -282,7 +279,7 @@ def _kind_of_code(
     if not _is_entry(site) or any(other.copy for other in every):
         return None
     if copies := _copies(binary.symbols, site.address):
-        shown = ", ".join(copies[:_COPIES]) + (f" and {len(copies) - _COPIES} more" if len(copies) > _COPIES else "")
+        shown = and_more(copies[:_COPIES], len(copies))
         return f"the compiler made {shown} of {name}, which is called instead: name that"
     inlined = inlined_of(site.path, site.address) if _has_debug_information_here(binary.elf) else None
     if inlined is None:

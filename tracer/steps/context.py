@@ -49,7 +49,7 @@ class Context:
         """The address that a name was fetched from, if memory can be read there."""
         self.choices: dict[Value, tuple[Value, Value, Value]] = {}
         """For a name that is one of two values: the condition and the two."""
-        self._known: list[dict[object, Name]] = [{}]
+        self._scopes: list[dict[object, Name]] = [{}]
         self._slots: dict[int, Value] = {}
 
     # --- writing ---
@@ -88,9 +88,9 @@ class Context:
         ran: list[tuple[Block, Value | None]] = []
         for body in bodies:
             self.block, self._slots = [], dict(before)
-            self._known.append({})
+            self._scopes.append({})
             value = body()
-            self._known.pop()
+            self._scopes.pop()
             ran.append((tuple(self.block), value))
             unchanged = {slot: held for slot, held in unchanged.items() if self._slots.get(slot) == held}
         self.block, self._slots = outer, unchanged
@@ -117,7 +117,7 @@ class Context:
 
     def enter_loop(self, *nodes: typed.Expr | typed.Stmt) -> None:
         """Forgets what the rounds of a loop may change."""
-        for scope in self._known:
+        for scope in self._scopes:
             for key in [key for key in scope if isinstance(key, _MapKey)]:
                 del scope[key]
         for root in nodes:
@@ -150,7 +150,7 @@ class Context:
 
     def forget_map(self, map: str) -> None:
         """The clause changes a map."""
-        for scope in self._known:
+        for scope in self._scopes:
             for key in [key for key in scope if isinstance(key, _MapKey) and key.map == map]:
                 del scope[key]
 
@@ -165,7 +165,7 @@ class Context:
             if self._is_always_there(source):
                 # It costs nothing, so it is read first of all: then no branch needs a step for it.
                 self.first.append(step)
-                self._known[0][source] = name
+                self._scopes[0][source] = name
             else:
                 self.remember(source, name)
                 self.add(step)
@@ -209,9 +209,9 @@ class Context:
 
     def find(self, key: object) -> Name | None:
         """The name that holds the value of `key`, if that is known."""
-        return next((scope[key] for scope in reversed(self._known) if key in scope), None)
+        return next((scope[key] for scope in reversed(self._scopes) if key in scope), None)
 
     def remember(self, key: object, name: Name) -> Name:
         """Records it for the rest of this block."""
-        self._known[-1][key] = name
+        self._scopes[-1][key] = name
         return name

@@ -48,7 +48,7 @@ def _list(items: tuple[Value, ...]) -> str:
     return f"({', '.join(map(text, items))})"
 
 
-def _at(step: Any) -> str:
+def _entry(step: Any) -> str:
     return str(step.map) + (f"[{', '.join(map(text, step.key))}]" if step.key else "")
 
 
@@ -111,7 +111,7 @@ def _fetch(step: model.Fetch) -> str:
 
 
 def _add(step: model.MapAdd) -> str:
-    return ("" if step.before is None else f"{text(step.before)} = ") + f"add {text(step.value)} to {_at(step)}"
+    return ("" if step.before is None else f"{text(step.before)} = ") + f"add {text(step.value)} to {_entry(step)}"
 
 
 def _print(step: model.PrintMap) -> str:
@@ -126,14 +126,14 @@ _LINES: dict[type[Step], Callable[[Any], str]] = {
     model.Signal: lambda step: f"{text(step.name)} = signal {text(step.number)}" + (" to the thread" * step.thread),
     model.GetSlot: lambda step: f"{text(step.name)} = slot{step.slot}",
     model.SetSlot: lambda step: f"slot{step.slot} = {text(step.value)}",
-    model.MapGet: lambda step: f"{text(step.name)} = {_at(step)}",
-    model.MapHas: lambda step: f"{text(step.name)} = has {_at(step)}",
+    model.MapGet: lambda step: f"{text(step.name)} = {_entry(step)}",
+    model.MapHas: lambda step: f"{text(step.name)} = has {_entry(step)}",
     model.MapLength: lambda step: f"{text(step.name)} = length {step.map}",
-    model.MapSet: lambda step: f"{_at(step)} = {text(step.value)}",
+    model.MapSet: lambda step: f"{_entry(step)} = {text(step.value)}",
     model.MapAdd: _add,
-    model.Update: lambda step: f"update {_at(step)}" + ("" if step.value is None else f" with {text(step.value)}"),
-    model.Sample: lambda step: f"update {_at(step)} with {text(step.value)} at {text(step.when)}",
-    model.MapDelete: lambda step: ("" if step.result is None else f"{text(step.result)} = ") + f"delete {_at(step)}",
+    model.Update: lambda step: f"update {_entry(step)}" + ("" if step.value is None else f" with {text(step.value)}"),
+    model.Sample: lambda step: f"update {_entry(step)} with {text(step.value)} at {text(step.when)}",
+    model.MapDelete: lambda step: ("" if step.result is None else f"{text(step.result)} = ") + f"delete {_entry(step)}",
     model.Moment: lambda step: f"{text(step.name)} = moment to {'zero' if step.zero else 'clear'} {step.map}",
     model.Empty: lambda step: f"{'zero' if step.zero else 'clear'} {step.map} as of {text(step.moment)}",
     model.PrintMap: _print,

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 _EVERY_S = 1.0
 _OF_PROBES = (b"trace_", b"uprobe", b"dyn_event")
-"""What is in the names of the kernel's functions that take that lock."""
+"""Parts of the names of the kernel's functions that take that lock."""
 
 
 class Locked:

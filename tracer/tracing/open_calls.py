@@ -133,7 +133,7 @@ class _Threads:
     def __init__(self) -> None:
         self._tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         self._stacks: dict[int, tuple[Sequence[Mapping], int]] = {}
-        """What each has mapped, and its stack pointer where it waits in the kernel, else 0."""
+        """The mappings of each, and its stack pointer where it waits in the kernel, else 0."""
 
     def are_in(self, thread: int, place: int | None, began: int) -> bool:
         """Whether a thread, or (None) a process of Go, may still be in the call whose return address lies there."""

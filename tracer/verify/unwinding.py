@@ -33,14 +33,14 @@ def unwinding(both: Both, findings: Findings) -> None:
         return
     table = findings.theirs(both.unwind_table, ".eh_frame")
     if table is not None:
-        _section(findings, Frames(both.elf).at, table)
+        _section(findings, Frames(both.elf).frame_at, table)
     table = findings.theirs(both.unwind_table, ".debug_frame")
     if table is not None:
         data = findings.ours(content, both.elf, ".debug_frame")
         if isinstance(data, str):
             findings.same(".debug_frame", data, "read", counts=False)
             return
-        _section(findings, DebugFrames(data, both.elf.word).at, table)
+        _section(findings, DebugFrames(data, both.elf.word).frame_at, table)
 
 
 def _section(findings: Findings, find_frame: _FindFrame, info: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import struct
 from collections.abc import Iterator
@@ -105,3 +106,26 @@ def test_elements_are_made_and_replaced_as_the_flags_say(fake: FakeBpf) -> None:
     assert full.value.errno == errno.E2BIG
     assert bpf.map_lookup(fd, key, 8) == b"a" * 8
     assert bpf.map_delete(fd, key)
+
+
+@pytest.mark.parametrize(
+    ("number", "level"), [(errno.E2BIG, 4), (errno.EFAULT, 4), (errno.EINVAL, 1), (errno.EACCES, 1)]
+)
+def test_the_verifier_is_asked_about_each_instruction_only_where_it_has_not_given_up(number: int, level: int) -> None:
+    levels: list[tuple[int, int | None]] = []
+
+    def load(level: int, log: ctypes.Array[ctypes.c_char] | None) -> int:
+        levels.append((level, None if log is None else len(log)))
+        if log is None:
+            raise OSError(number, "refused")
+        log.value = b"the reason"
+        raise OSError(number, "refused")
+
+    with pytest.raises(bpf.ProgramRefused) as refused:
+        bpf._loaded(load)
+    assert levels == [(0, None), (level, 1 << 20)]
+    assert (refused.value.errno, refused.value.log) == (number, "the reason")
+    with pytest.raises(bpf.ProgramRefused) as unexplained:
+        bpf._loaded(load, explained=False)
+    assert levels[2:] == [(0, None)]
+    assert (unexplained.value.errno, unexplained.value.log) == (number, "")

@@ -77,3 +77,16 @@ def test_a_block_is_no_constant(call: str) -> None:
 
 def test_fail_does_not_show_a_block() -> None:
     assert "fail() shows constants" in faults('BEGIN { fail("%d", { $x = 1; $x }); }')
+
+
+def test_functions_that_are_said_in_the_language_have_its_words_and_their_own_arguments() -> None:
+    text = 'macro strstr(a, b) { 7 } BEGIN { @ = (is_err(-4095), strcontains("ab", $1)); assert($1 == "", "said $1"); }'
+    shown = print_typed(analysed(text, "b"))
+    assert "tuple(true:bool, true:bool)" in shown
+    assert '"said $1"' in shown and "exit 1" in shown
+    line = 'BEGIN { print(is_err("x")); assert(1, 2); }'
+    assert faults(line) == (
+        f"error: the argument of is_err() must be an integer, not a string\n  {line}\n{'^^^':>26}\n"
+        f"error: the message of assert() must be a string, not an int64\n  {line}\n{'^':>41}\n"
+        "  hint: str(2) reads the string at that address\n"
+    )

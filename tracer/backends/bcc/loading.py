@@ -73,12 +73,13 @@ def _load_sleepable(
     said: tuple[str, ...] = ()
     here = _here(program)
 
-    def load(sleepable: bool) -> None:
+    def load(sleepable: bool, explained: bool = True) -> None:
         compiled = _compiled(program, multi, by_place is not None, sleepable)
         waiting = waits if sleepable else frozenset[str]()
         load_programs(
-            loaded, program.plan, program.generated, compiled, waiting, multi=multi, groups=by_place, here=here
-        )
+            loaded, program.plan, program.generated, compiled, waiting, multi=multi, groups=by_place, here=here,
+            explained=explained,
+        )  # fmt: skip
 
     if waits and not trials.has("sleepable"):
         said = (f"{_QUICK}: the kernel has no sleepable uprobe programs (Linux 6.0)",)
@@ -86,7 +87,7 @@ def _load_sleepable(
         said = (f"{_QUICK}: the kernel does not say which pages come (bpf_find_vma and BTF, Linux 5.17)",)
     elif waits:
         try:
-            load(sleepable=True)
+            load(sleepable=True, explained=program.loops and not program.repeats)  # else it is all the same why not
             return ()
         except Refused as error:
             if _can_repeat(error, program):
@@ -100,11 +101,8 @@ def _load_sleepable(
 def warm(program: BccProgram, multi: bool) -> None:
     """Compiles what `loaded` will ask for, which takes a tenth of a second or more: any thread can do that."""
     with suppress(TracerError):  # `loaded` says it
-        _compiled(program, multi, not multi, _may_wait(program))
-
-
-def _may_wait(program: BccProgram) -> bool:
-    return bool(program.generated.waits and trials.has("sleepable") and mappings.comes())
+        may_wait = bool(program.generated.waits and trials.has("sleepable") and mappings.comes())
+        _compiled(program, multi, not multi, may_wait)
 
 
 def _compiled(program: BccProgram, multi: bool, by_place: bool, sleepable: bool) -> Bytecode:

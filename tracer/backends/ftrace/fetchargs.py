@@ -113,6 +113,13 @@ class ThreadName:
 
 
 @dataclass(frozen=True, slots=True)
+class ToldName:
+    """`comm` at what does not carry it: by what the kernel tells of threads. `late`: see `FromSample`."""
+
+    late: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Constant:
     """A value known beforehand; None for an argument that cannot be read at these sites."""
 
@@ -143,7 +150,7 @@ class ChildPid:
     """`cpid`: known once the session is open."""
 
 
-Source = Number | Text | Block | Held | ThreadName | Constant | FromSample | UserStack | ChildPid
+Source = Number | Text | Block | Held | ThreadName | ToldName | Constant | FromSample | UserStack | ChildPid
 """Where the value of a leaf comes from; `fetch` and `guard` index the fetches of the event."""
 
 
@@ -172,6 +179,8 @@ class Fetches:
                 return FromSample(name, self.attacher.late and name in ("pid", "tid"))
             case values.BuiltIn(name="comm") if self.attacher.thread_name is not None:
                 return ThreadName(self.index(self.attacher.thread_name))
+            case values.BuiltIn(name="comm"):
+                return ToldName(self.attacher.late)
             case values.BuiltIn(name="cpid"):
                 return ChildPid()
             case values.Argument() | values.ReturnValue() | values.Register():
@@ -180,7 +189,7 @@ class Fetches:
                 return self._held(source, index)
             case values.Memory(base=base, offset=offset, type=type) if base is not None:
                 place = self._pointed(base)
-                number = self.index(Fetch(_at(place, offset), f"{'s' if type.signed else 'u'}{type.bits}"))
+                number = self.index(Fetch(_offset_by(place, offset), f"{'s' if type.signed else 'u'}{type.bits}"))
                 return Number(number, self._guard(place, offset, type.bits // 8))
             case values.Bytes(base=base, offset=offset, size=size) if base is not None:
                 if size > _MOST_IN_ARRAYS:
@@ -193,7 +202,7 @@ class Fetches:
             case values.Text(base=base, offset=offset, size=size, sized=sized, measured=measured) if base is not None:
                 place = self._pointed(base)
                 if not sized and not measured:
-                    text = self.index(Fetch(_at(place, offset), "string"))
+                    text = self.index(Fetch(_offset_by(place, offset), "string"))
                     return Text(text, self._pointer(base), offset, size - 1)
                 wanted = size - 1 if sized else size
                 self.sized[place, offset] = max(wanted, self.sized.get((place, offset), 0))
@@ -221,9 +230,9 @@ class Fetches:
             for fetch in _arrays(*bytes_of, min(wanted, share)):
                 self.index(fetch)
         for bytes_of in self.sized:
-            self.index(Fetch(_at(*bytes_of), "string"))
+            self.index(Fetch(_offset_by(*bytes_of), "string"))
         arrays = tuple(map(self.index, _arrays(place, offset, min(self.sized[place, offset], share))))
-        return replace(source, fetch=self.index(Fetch(_at(place, offset), "string")), arrays=arrays)
+        return replace(source, fetch=self.index(Fetch(_offset_by(place, offset), "string")), arrays=arrays)
 
     def value(self, source: values.Argument | values.ReturnValue | values.Register) -> Number | Constant:
         """The source of an argument, of the return value or of a register."""
@@ -243,7 +252,7 @@ class Fetches:
                 return Constant(None)
             case Mem(base=str(base), disp=disp, index=None):
                 # The stack is there as long as the thread is; anything else is guarded.
-                number = self.index(Fetch(_at(f"%{base}", disp), sort))
+                number = self.index(Fetch(_offset_by(f"%{base}", disp), sort))
                 guard = None if base in ("sp", "bp") else self._guard(f"%{base}", disp, spec.size)
                 return Number(number, guard)
             case operand:
@@ -281,16 +290,16 @@ class Fetches:
             return self.value(base)
         assert isinstance(base, values.Memory) and base.base is not None
         place = self._pointed(base.base)
-        return Number(self.index(Fetch(_at(place, base.offset), "u64")), self._guard(place, base.offset, 8))
+        return Number(self.index(Fetch(_offset_by(place, base.offset), "u64")), self._guard(place, base.offset, 8))
 
     def _guard(self, place: str, offset: int, size: int) -> int:
-        return self.index(Fetch(_at(place, offset + size - 1), "string"))
+        return self.index(Fetch(_offset_by(place, offset + size - 1), "string"))
 
     def _pointed(self, base: values.Source) -> str:
         """The place that holds the base of an address."""
         if isinstance(base, values.Memory):
             assert base.base is not None
-            return _at(self._pointed(base.base), base.offset)
+            return _offset_by(self._pointed(base.base), base.offset)
         if isinstance(base, values.ReturnValue):
             return self.retval
         if isinstance(base, values.Register):
@@ -334,10 +343,10 @@ def _arrays(place: str, offset: int, size: int) -> Iterator[Fetch]:
     """The bytes of a string, `size` or some more."""
     numbers = -(-size // 8)
     for first in range(0, numbers, _NUMBERS):
-        yield Fetch(_at(place, offset + 8 * first), f"u64[{min(_NUMBERS, numbers - first)}]")
+        yield Fetch(_offset_by(place, offset + 8 * first), f"u64[{min(_NUMBERS, numbers - first)}]")
 
 
-def _at(place: str, offset: int) -> str:
+def _offset_by(place: str, offset: int) -> str:
     """Memory at an offset from what a place holds; without one the offset is the address."""
     return f"{offset:+d}({place})" if place else f"@0x{offset % (1 << 64):x}"
 

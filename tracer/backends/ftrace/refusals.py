@@ -44,7 +44,7 @@ def check_panic(events: Sequence[ProbeEvent], source: Source) -> None:
 
 def at_clause(error: TracerError, source: Source, event: ProbeEvent, branch: int = 0) -> ProgramError:
     """The failure with the first clause of an event's branch as its place. The exit status stays."""
-    return _at(error, source, attach_points(event.branches[branch][0].clause, source))
+    return _placed(error, source, attach_points(event.branches[branch][0].clause, source))
 
 
 def at_fetch(error: TracerError, source: Source, event: ProbeEvent, branch: int, fetch: int | None) -> ProgramError:
@@ -52,11 +52,11 @@ def at_fetch(error: TracerError, source: Source, event: ProbeEvent, branch: int,
     for run in event.branches[branch] if fetch is not None else ():
         for leaf, value in zip(leaves(run.steps), run.sources, strict=True):
             if fetch in _fetched(value) and leaf.span != NOWHERE:
-                return _at(error, source, leaf.span)
+                return _placed(error, source, leaf.span)
     return at_clause(error, source, event, branch)
 
 
-def _at(error: TracerError, source: Source, span: Span) -> ProgramError:
+def _placed(error: TracerError, source: Source, span: Span) -> ProgramError:
     return ProgramError(source, [Diagnostic(error.message, span, error.hint)], error.detail, error.exit_code)
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracer.kinds.site import FileSite
-    from tracer.resolve.sites.below import Flow, Traced
+    from tracer.lang.types.outside import Parameter
+    from tracer.resolve.below import Flow, Traced
     from tracer.tracing import Prepared
 
 EXAMPLE = "sudo tracer flow /usr/bin/redis-server:processCommand -p redis-server --depth 2"
@@ -98,34 +99,35 @@ def program(flow: "Flow", where: "str | None") -> str:
     Raises `ProgramError`.
     """
     from tracer.cli.questions.text import UNPRINTED, condition
+    from tracer.render.flow.calls import NEAR
 
     only = condition(where, "--filter") if where is not None else None
     here = 'time=nsecs, tid=tid, func=func, sp=reg("sp")'
     arguments = _arguments(flow.functions)
     begins = f"{here}, back=*(uint64 *)reg(\"sp\"){{}}{arguments}"
-    inside, returning = '@in[tid] >= reg("sp")', '@in[tid] + 8 >= reg("sp")'
     note = '@in[tid] = reg("sp");'
     if only is not None and only.text:
         note = f"if ({only.text}) {{ {note} }} else {{ delete(@in, tid); }}"
     clauses = [
-        f'{_points("uprobe", flow.above)} {{ if (!@in[tid] || reg("sp") >= @in[tid]) {{ {note} }}'
-        f' if ({inside}) {{ print(({begins.format(", pid=pid, comm=comm")})); }} }}\n'
+        f'{_points("uprobe", flow.above)} {{ if (!@in[tid] || reg("sp") - @in[tid] < {NEAR}) {{ {note} }}'
+        f' if (@in[tid]) {{ print(({begins.format(", pid=pid, comm=comm")})); }} }}\n'
     ]
     if flow.below:
-        clauses.append(f'{_points("uprobe", flow.below)} /{inside}/ {{ print(({begins.format("")})); }}\n')
+        clauses.append(f'{_points("uprobe", flow.below)} /@in[tid]/ {{ print(({begins.format("")})); }}\n')
     for functions, rest in (
-        (flow.below, ""), (flow.above, ' if (reg("sp") >= @in[tid]) { delete(@in, tid); }')
+        (flow.below, ""), (flow.above, ' if (reg("sp") - @in[tid] <= 8) { delete(@in, tid); }')
     ):  # fmt: skip
         for returns, retval in ((True, ", retval=retval"), (False, "")):
             some = [function for function in functions if _returns(function) is returns]
             if some:
                 end = f"print(({here}{retval}));{rest}"
-                clauses.append(f'{_points("uretprobe", some)} /{returning}/ {{ {end} }}\n')
+                clauses.append(f'{_points("uretprobe", some)} /@in[tid]/ {{ {end} }}\n')
     # Behind setjmp() the return address of what was left is below the stack pointer, and that of a catch lies there.
-    for points, below, why in ((flow.catches, "", "an exception"), (flow.jumps, " - 8", "longjmp()")):
+    jumped = ' && (uint32)reg("ax") != 0'
+    for points, below, jump, why in ((flow.catches, "", "", "an exception"), (flow.jumps, " - 8", jumped, "longjmp()")):
         if points:
             record = f'time=nsecs, tid=tid, sp=reg("sp"){below}, why="{why}"'
-            clauses.append(f"{', '.join(points)} /@in[tid]/ {{ print(({record})); }}\n")
+            clauses.append(f"{', '.join(points)} /@in[tid]{jump}/ {{ print(({record})); }}\n")
     return UNPRINTED + "".join(clauses)
 
 
@@ -138,6 +140,15 @@ def _returns(function: "Traced") -> bool:
     from tracer.resolve.dwarf.calls.results import NOT_SAID
 
     return not isinstance(function.result, str) or function.result == NOT_SAID
+
+
+def _parameters(function: "Traced") -> "tuple[Parameter, ...] | None":
+    """None where they are not known: assembler's functions are described, and nothing of them is."""
+    from tracer.resolve.dwarf.calls.results import NOT_SAID
+
+    parameters = function.parameters
+    unknown = isinstance(parameters, str) or (not parameters and function.result == NOT_SAID)
+    return None if unknown or isinstance(parameters, str) else parameters
 
 
 def _arguments(functions: "Sequence[Traced]") -> str:
@@ -155,14 +166,12 @@ def _arguments(functions: "Sequence[Traced]") -> str:
 def _below(word: str, prepared: "Prepared", below: Below, unsafe_returns: bool) -> "Flow":
     from tracer.cli.questions.text import probe
     from tracer.lang.syntax import attach
-    from tracer.resolve.sites.below import flow_of
+    from tracer.resolve.below import flow_of
 
     points = []
     for name in (word, *(below.more or ())):
-        named = probe(name)
-        if named.kind != "uprobe":
-            raise UsageError(f"{name}: only functions have a flow", "name one, such as libc:getaddrinfo")
-        points.append(attach.read(named.text, 0)[0])
+        function = probe(name).whole_call().text.partition(":")[2]
+        points.append(attach.read(f"uprobe:{function}", 0)[0])
     return flow_of(points[0], prepared.target, below.depth, below.only, points[1:], unsafe_returns)
 
 
@@ -231,7 +240,7 @@ def _run(prepared: "Prepared", flow: "Flow", asked: Asked, below: Below) -> int:
     functions = {
         function.name: Function(
             without_parameters(function.name), f"uprobe:{function.point}",
-            None if isinstance(function.parameters, str) else function.parameters,
+            _parameters(function),
             None if isinstance(function.result, str) else function.result,
             _returns(function), function.name in above, function.leaves,
         )

@@ -78,7 +78,7 @@ class HitCosts:
     """Measures lazily, one kind at a time; `close` ends what is under way."""
 
     def __init__(self) -> None:
-        self._known: dict[Kind, Cost] = {}
+        self._costs: dict[Kind, Cost] = {}
         self._asked: tuple[Kind, Worker] | None = None
 
     def of(self, sites: Sequence[FileSite], sample_type: int = 0) -> Cost | None:
@@ -91,9 +91,9 @@ class HitCosts:
                 return None
             self.close()
             try:
-                self._known[kind] = Cost(float(answer))
+                self._costs[kind] = Cost(float(answer))
             except ValueError:
-                self._known[kind] = Cost(ASSUMED_NS, answer or "the process that measures it died")
+                self._costs[kind] = Cost(ASSUMED_NS, answer or "the process that measures it died")
         kinds: list[Kind] = []
         for site in sites[:: -(-len(sites) // _MOST_SITES) or 1]:
             with suppress(OSError):
@@ -101,10 +101,10 @@ class HitCosts:
         if not kinds:
             return Cost(ASSUMED_NS, "the file cannot be opened any more")
         for kind in kinds:
-            if kind not in self._known:
+            if kind not in self._costs:
                 self._ask(kind)
                 return None
-        costs = [self._known[kind] for kind in kinds]
+        costs = [self._costs[kind] for kind in kinds]
         return Cost(sum(cost.ns for cost in costs) / len(costs), next(filter(None, (c.unmeasured for c in costs)), ""))
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class HitCosts:
             self._asked = kind, start(__file__)
             self._asked[1].ask(f"{kind[0]} {kind[1]:d} {kind[2]}")
         except OSError as error:
-            self._known[kind] = Cost(ASSUMED_NS, error.strerror or str(error))
+            self._costs[kind] = Cost(ASSUMED_NS, error.strerror or str(error))
             self.close()
 
 

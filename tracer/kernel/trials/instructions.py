@@ -66,7 +66,7 @@ def where(site: FileSite) -> tuple[str, int]:
 def codes_at(path: bytes, offsets: Sequence[int]) -> list[bytes]:
     """The first 16 bytes at each place of a file."""
     from tracer.opening import opened
-    from tracer.resolve.sites.site_code import code_at
+    from tracer.resolve.files.first_bytes import code_at
 
     file = opened(path)
     try:

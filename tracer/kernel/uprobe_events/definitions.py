@@ -246,8 +246,8 @@ class Definitions:
 
     def format(self, event: UprobeEvent) -> EventFormat:
         """The layout of an event."""
-        if (known := event.layout) is not None:
-            return known
+        if (layout := event.layout) is not None:
+            return layout
         if event.name not in self._formats:
             self._formats[event.name] = parse_format(
                 self._tracefs.format(*event.where(self.group)), event.fetches(event.places[0])

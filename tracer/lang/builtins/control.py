@@ -8,13 +8,10 @@ from tracer.lang.fold import cast
 from tracer.lang.types import UINT8
 
 
-def exit_with(call: Call, status: typed.Expr) -> typed.Exit:
-    """Ends the trace. Of a number more than a status can be its low eight bits are that, as of exit(3)."""
-    return typed.Exit(call.span, cast(status, UINT8))
-
-
 def _exit(call: Call) -> typed.Stmt:
-    return exit_with(call, call.args[0] if call.args else typed.IntLit(UINT8, call.span, 0))
+    """Ends the trace. Of a number more than a status can be its low eight bits are that, as of exit(3)."""
+    status = call.args[0] if call.args else typed.IntLit(UINT8, call.span, 0)
+    return typed.Exit(call.span, cast(status, UINT8))
 
 
 FUNCTIONS = (

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from tracer.lang import typed
 from tracer.lang.builtins import formats
-from tracer.lang.builtins.control import exit_with
 from tracer.lang.builtins.printing import formatted, formatting
-from tracer.lang.constructs import BuiltinFunction, Call, Parameter
+from tracer.lang.constructs import BuiltinFunction, Call, Parameter, said
 from tracer.lang.fold import written
-from tracer.lang.types import BOOL, UINT8
 
 
 def _output(call: Call, kind: typed.OutputKind) -> typed.Output:
     return typed.Output(kind, call.span, tuple([span for _, span in reversed(call.context.calls)]))
-
-
-def _assert(call: Call) -> typed.Stmt:
-    condition, message = call.args
-    output = _output(call, "errorf")
-    index = call.context.format_index("assert failed: %s", (message.type,), output)
-    said = typed.Printf(call.span, index, (message,))
-    failed = typed.Unary(BOOL, condition.span, "!", condition)
-    return typed.If(call.span, failed, (said, exit_with(call, typed.IntLit(UINT8, call.span, 1))), ())
 
 
 def _static_assert(call: Call) -> None:
@@ -73,6 +62,6 @@ FUNCTIONS = (
         "assert", "statement", "assert(condition, message)",
         (Parameter("integer", "the condition of assert()"), Parameter("string", "the message of assert()")), None,
         "ends the trace with status 1 and a message where a condition does not hold", 'assert(arg0 > 0, "no size");',
-        rule=_assert,
+        rule=said('if (!$1) { errorf("assert failed: %s", $2); exit(1); }'),
     ),
 )  # fmt: skip

@@ -7,15 +7,13 @@ in. So `uprobe:FILE:f /arg0 > 5/` is the program that a user would have written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from tracer.dataclass import replace
-from tracer.errors import ProgramError, Source
+from tracer.errors import ProgramError
 from tracer.kinds.registry import KINDS
 from tracer.kinds.site import Site
+from tracer.lang.macros.said import placed
 from tracer.lang.syntax import ast
-from tracer.lang.syntax.parser import parse
-from tracer.lang.walk import rewrite
 
 Sites = Mapping[int, tuple[Site, ...]]
 
@@ -57,10 +55,5 @@ def _bodies(clause: ast.Clause, sites: tuple[Site, ...]) -> Iterator[str]:
 
 
 def _with_body(clause: ast.Clause, text: str) -> ast.Clause:
-    statements = parse(Source(f"BEGIN {{ print(({text})); }}")).clauses[0].body
     span = clause.points[0].span.to(clause.points[-1].span)
-
-    def here(node: Any) -> Any:
-        return replace(node, span=span)
-
-    return replace(clause, body=tuple(rewrite(statement, here) for statement in statements), bare=False)
+    return replace(clause, body=placed(f"print(({text}));", span), bare=False)

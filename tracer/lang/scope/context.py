@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from tracer.dataclass import dataclass, field, replace
 from tracer.errors import Diagnostic, Source, Span
@@ -19,7 +20,7 @@ from tracer.lang.types import IntType, PointerType, Type
 from tracer.lang.types.combine import SmallType, settled
 from tracer.lang.types.declared import Declared
 
-_OWN = r"\$\w+\.(\w+)\.\d+"
+_LOCAL = r"\$\w+\.(\w+)\.\d+"
 """A variable of a macro or a function, as `macros.expand` names it; compiled only when a message needs it."""
 _RESULT = r"\$(\w+)\.result\.0\d+"
 """What a function returns, as `macros.functions` names it."""
@@ -84,9 +85,7 @@ class Variable:
 
 @dataclass(slots=True)
 class Context:
-    """The facts that the rules read (`known`, from the pass before) and write (`found`, and in the last pass everything
-    else).
-    """
+    """The rules read the `known_facts` of the pass before, and write `facts`, in the last pass everything else too."""
 
     source: Source
     config: typed.Config
@@ -112,6 +111,8 @@ class Context:
     _unread: int = 0
     calls: list[tuple[str, Span]] = field(default_factory=list)
     """The enclosing calls of macros and functions, the innermost last."""
+    given: list[Sequence[Any]] = field(default_factory=list)
+    """The arguments of the functions that are said in the language, the innermost last: there `$1` is the first."""
 
     def begin(self, unit: Unit) -> None:
         """Goes on with a clause."""
@@ -182,7 +183,7 @@ class Context:
         """Says a diagnostic in words of the user: variables by their names, and where the call is, unless it shows."""
         callee, call = self.calls[-1]
         message, hint = (
-            text and re.sub(_OWN, r"$\1", re.sub(_RESULT, r"the result of \1()", text))
+            text and re.sub(_LOCAL, r"$\1", re.sub(_RESULT, r"the result of \1()", text))
             for text in (diagnostic.message, diagnostic.hint)
         )
         if not call.start <= diagnostic.span.start < call.end:

@@ -321,7 +321,7 @@ class Parser(StatementParser):
             elif token.kind == "op" and token.text == "}":
                 depth -= 1
                 if depth <= 0:
-                    if self.at_quietly(";"):
+                    if self.next_is_quietly(";"):
                         self.lexer.take()
                     return
             elif token.kind == "op" and token.text == ";" and depth == 0:

@@ -2,7 +2,8 @@
 
 Calls are told apart by where their return address lies on the stack (their place): a call inside another has a lower
 one. So what a thread has left shows when it comes to a place above, and no end is given to another call. A tail call
-has the place of the call that it ends, and its return address, or that of the kernel's return probe.
+has the place of the call that it ends, and its return address, or that of the kernel's return probe. A place far above
+all others is on another stack: that of a signal's handler, or of a fiber.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from tracer.lang.types import Value
 
 MOST_LEFT = 256
 """Calls of a thread that were left, and may go on where the thread goes back to another stack."""
+
+NEAR = 1 << 18
+"""So far above a call the same stack may go on to what called it: more is another stack."""
 
 _POPPED = 8
 """A return probe's hit comes when the return address has been taken off the stack, that at a `ret` before."""
@@ -66,6 +70,7 @@ class Open:
     depth: int
     below_ns: int = 0
     tail: bool = False
+    stack: int = 0
 
 
 class Listener:
@@ -135,19 +140,23 @@ class Calls:
             thread.calls = [call for call in thread.calls if call.begun.function != function]
 
     def _begin(self, thread: Thread, hit: Begun) -> None:
-        self._leave(thread, hit.place - 1, hit.time_ns, "")
+        there = self._leave(thread, hit.place - 1, hit.time_ns, "")
         last = thread.calls[-1] if thread.calls else None
         tail = last is not None and last.begun.place == hit.place and self._is_tail(last, hit)
         if last is not None and last.begun.place == hit.place and not tail:
             self._leave(thread, hit.place, hit.time_ns, "")
-        if not thread.calls and hit.function not in self._above:
+            last = thread.calls[-1] if thread.calls else None
+        if last is None and hit.function not in self._above:
             return
         if hit.process:
             thread.process, thread.comm = hit.process, hit.comm
         if thread.gone:
-            there = hit.function, hit.place
-            thread.gone = [call for call in thread.gone if (call.begun.function, call.begun.place) != there]
-        call = Open(hit, thread.calls[-1].depth + 1 if thread.calls else 0, tail=tail)
+            same = hit.function, hit.place
+            thread.gone = [call for call in thread.gone if (call.begun.function, call.begun.place) != same]
+        if last is None:
+            call = Open(hit, 0)
+        else:
+            call = Open(hit, last.depth + 1, tail=tail, stack=last.stack + (not there))
         thread.calls.append(call)
         self.any = True
         self._listener.began(thread, call)
@@ -200,10 +209,22 @@ class Calls:
         while len(thread.calls) > index + 1:
             self._go(thread, time_ns, "")
 
-    def _leave(self, thread: Thread, place: int, time_ns: int, why: str) -> None:
-        """The calls whose place is not above this one have gone."""
-        while thread.calls and thread.calls[-1].begun.place <= place:
-            self._go(thread, time_ns, why)
+    def _leave(self, thread: Thread, place: int, time_ns: int, why: str) -> bool:
+        """The calls whose place is not above this one have gone, of the stack that it is on and of those that the
+        thread was on since. Returns whether it is on one of them.
+        """
+        calls = thread.calls
+        end = len(calls)
+        while end:
+            first = end - 1
+            while first and calls[first - 1].stack == calls[end - 1].stack:
+                first -= 1
+            if place <= calls[first].begun.place + NEAR:
+                while len(calls) > end or (len(calls) > first and calls[-1].begun.place <= place):
+                    self._go(thread, time_ns, why)
+                return True
+            end = first
+        return False
 
     def _go(self, thread: Thread, time_ns: int, why: str) -> None:
         call = thread.calls.pop()

@@ -46,11 +46,11 @@ class InlineFrames:
         tells. Raises what readers raise on damaged debug information.
         """
         for unit in self._units(address):
-            frames = self._frames.get(unit.at)
+            frames = self._frames.get(unit.offset)
             if frames is None:
                 while len(self._frames) >= _MOST_UNITS:
                     del self._frames[next(iter(self._frames))]
-                frames = self._frames[unit.at] = _UnitFrames(self._entries, unit)
+                frames = self._frames[unit.offset] = _UnitFrames(self._entries, unit)
             sources = frames.sources_at(address)
             if sources:
                 return sources
@@ -60,9 +60,9 @@ class InlineFrames:
     def _by_start(self) -> list[tuple[int, int, Unit]]:
         """The ranges of all units, in order."""
         ranges = list(listed(self._entries))
-        offsets = {unit.at for _, _, unit in ranges}
+        offsets = {unit.offset for _, _, unit in ranges}
         for unit in self._entries.units:
-            if unit.at not in offsets and not unit.type_at:
+            if unit.offset not in offsets and not unit.type_at:
                 ranges += [(start, end, unit) for start, end in code_of(unit.top)]
         return sorted(ranges, key=lambda span: span[:2])
 
@@ -105,7 +105,7 @@ class _UnitFrames:
         if inlined is None:
             inlined = self._inlined[function.id] = [
                 (depth, function.unit.entry(offset))
-                for offset, depth, abbreviation in function.unit.walk(start=function.at)
+                for offset, depth, abbreviation in function.unit.walk(start=function.offset)
                 if abbreviation.tag == dw.INLINED
             ]
         return [entry for _, entry in inlined if covers(entry, address)]

@@ -25,10 +25,10 @@ def scope(entry: Entry) -> tuple[str, ...]:
     for _ in range(_MOST_SCOPES):
         entry = origin(entry)  # it may stand elsewhere than what it defines was declared
         parents: list[tuple[int, int]] = []
-        for offset, depth, abbreviation in entry.unit.walk(near=entry.at):
+        for offset, depth, abbreviation in entry.unit.walk(near=entry.offset):
             while parents and parents[-1][0] >= depth:
                 parents.pop()
-            if offset >= entry.at:
+            if offset >= entry.offset:
                 break
             if abbreviation.tag in _ENCLOSING:
                 parents.append((depth, offset))

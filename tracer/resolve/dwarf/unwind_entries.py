@@ -145,7 +145,7 @@ class Frames:
                 yield position, identity == 0
             position += 4 + length
 
-    def at(self, address: int) -> Frame | None:
+    def frame_at(self, address: int) -> Frame | None:
         """The entry whose range holds the address."""
         starts, entries = self._index
         index = bisect_right(starts, address) - 1

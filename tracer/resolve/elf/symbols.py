@@ -169,7 +169,7 @@ class Symbols:
         ordered = sorted(self.functions, key=itemgetter(1))
         return [function[1] for function in ordered], ordered, max(map(itemgetter(2), ordered), default=0)
 
-    def at(self, address: int) -> Function | None:
+    def function_at(self, address: int) -> Function | None:
         """The function that holds the address: the innermost, under the most public of its names.
 
         One of unknown size holds what lies between it and the next.

@@ -22,7 +22,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 
 from tracer.dataclass import NamedTuple
-from tracer.errors import TracerError, printable
+from tracer.errors import TracerError, and_more, printable
 from tracer.host.maps import Mapping, Picture, mappings, path_of, users
 from tracer.host.memory import environment_of, open_memory, read
 from tracer.host.stat import directory
@@ -71,11 +71,10 @@ def implemented(
         in_kernel = any(chosen.get(unknown[0].address) == _VDSO for chosen in choices)
         raise _refused(binary, unknown[0], kind, in_kernel)
     if unknown := [*meant(unknown)]:
-        names = [printable(function.name) for function in unknown[:_NAMED]]
-        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        names = and_more((printable(function.name) for function in unknown[:_NAMED]), len(unknown))
         left_out.append(
             f"{len(unknown)} of {len(meant(functions))} functions left out: it is not known which code runs for the"
-            f" indirect functions {', '.join(names)}{more}"
+            f" indirect functions {names}"
         )
     return unique_places(implementations)
 
@@ -84,10 +83,10 @@ def _size(binary: Binary, address: int) -> int | None:
     """The bytes of the function that begins there; None where none does."""
     if address == _VDSO or not binary.code.executable(address):
         return None
-    function = binary.symbols.at(address)
+    function = binary.symbols.function_at(address)
     if function is not None and function.address == address:
         return None if function.ifunc else function.size
-    frame = binary.code.frames.at(address)
+    frame = binary.code.frames.frame_at(address)
     return frame.size if frame is not None and frame.start == address and frame.size else None
 
 
@@ -285,7 +284,7 @@ def _refused(binary: Binary, function: Function, kind: str, vdso: bool) -> ElfEr
         relative = re.search(r"\[rip ([+-]) (0x[0-9a-f]+)\]", instruction.operands)
         if relative is not None and instruction.mnemonic == "lea":
             target = instruction.address + instruction.size + int(relative[1] + relative[2], 16)
-            candidate = code.symbols.at(target) if code.executable(target) else None
+            candidate = code.symbols.function_at(target) if code.executable(target) else None
             if candidate is not None and candidate.address == target:
                 names.add(candidate.name)
     common = os.path.commonprefix(sorted(names))  # noqa: RUF071 (these are names, not paths)

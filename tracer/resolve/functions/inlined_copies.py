@@ -140,7 +140,7 @@ def _is_part(binary: Binary, holder: Entry, entry: Entry) -> bool:
         return False
     if dw.ENTRY_PC not in entry and entry.number(dw.CALL_LINE) == line_of(entry):
         return True  # called where it is declared
-    held = binary.symbols.at(start)
+    held = binary.symbols.function_at(start)
     return held is not None and ".part." in held.name
 
 

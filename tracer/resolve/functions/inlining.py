@@ -93,11 +93,11 @@ def _counted(entries: Entries, name: str, line: int | None) -> tuple[int, tuple[
 def _places(function: Entry) -> Iterator[str]:
     """The names of the functions in which an entry's code stands, once for each place."""
     unit = function.unit
-    within = struct.pack("<I", function.at - unit.at)
-    elsewhere = struct.pack("<I", function.at)
+    within = struct.pack("<I", function.offset - unit.offset)
+    elsewhere = struct.pack("<I", function.offset)
     for other in unit.file.units:
         # Other units name it by its offset in the section: those of link-time optimisation.
-        mark = within if other.at == unit.at else elsewhere
+        mark = within if other.offset == unit.offset else elsewhere
         if other.base == unit.base and other.data.find(mark, other.first, other.end) >= 0:
             yield from _in_unit(other, function, mark)
 

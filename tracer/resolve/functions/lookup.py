@@ -169,7 +169,7 @@ def _inlined(binary: Binary, name: str) -> str | None:
 
 def function_text(binary: Binary, address: int) -> str:
     """The value of the `func` built-in at an address: the function that holds it, "" where no symbol does."""
-    function = binary.symbols.at(address)
+    function = binary.symbols.function_at(address)
     return "" if function is None else binary.function_text(function.name)
 
 

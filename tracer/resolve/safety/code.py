@@ -85,10 +85,10 @@ class Code:
 
     def range_at(self, address: int) -> Range | None:
         """The function that holds the address, by its symbol or else by the unwind tables."""
-        function = self.symbols.at(address)
+        function = self.symbols.function_at(address)
         if function is not None:
             return self.range_of(function)
-        frame = self.frames.at(address)
+        frame = self.frames.frame_at(address)
         if frame is None or frame.size == 0:
             return None
         return Range(frame.start, frame.start + frame.size, "")
@@ -97,21 +97,21 @@ class Code:
         """The unwind rule of the frame at an instruction."""
         from tracer.resolve.unwind.rules import rule_at
 
-        frame = self.frames.at(address)
+        frame = self.frames.frame_at(address)
         return None if frame is None else rule_at(frame.common, frame.program, frame.start, address)
 
     def frame_is_there(self, start: int) -> bool:
         """Whether code that begins there finds more than the return address on the stack, unlike a function."""
         from tracer.resolve.unwind.rules import rule_at
 
-        frame = self.frames.at(start)
+        frame = self.frames.frame_at(start)
         return frame is not None and self.row(start) != rule_at(frame.common, b"", start, start)
 
     def range_of(self, function: Function) -> Range:
         """A function's range; one of unknown size ends with its unwind entry, or where the next function begins."""
         if function.size:
             return Range(function.address, function.address + function.size, function.name)
-        frame = self.frames.at(function.address)
+        frame = self.frames.frame_at(function.address)
         if frame is not None and frame.start == function.address:
             return Range(function.address, frame.start + frame.size, function.name)
         segment = self.elf.segment_at(function.address)

@@ -18,7 +18,7 @@ from tracer.host.stat import pids
 FILTERED = "a seccomp filter that does not know of uretprobe(2) ends its process at the return (Linux 6.11 to 6.13)"
 
 _PLUGINS = (("python", "/_greenlet.", "greenlet"), ("perl", "/Coro/State/State.so", "Coro"))
-"""What the name of the program's or library's file has in it, the plug-in's path, and the plug-in's name."""
+"""A part of the name of the program's or library's file, a part of the plug-in's path, and the plug-in's name."""
 
 
 def switching_plugin(path: str, processes: Sequence[Picture]) -> str | None:

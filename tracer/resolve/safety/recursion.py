@@ -103,7 +103,7 @@ class Recursion:
 
     def begins_at(self, address: int) -> Function | None:
         """The function that begins there, or that of this file to which the linkage table jumps from there."""
-        function = self._code.symbols.at(address)
+        function = self._code.symbols.function_at(address)
         if function is not None and function.address == address:
             return function
         slot = self._slot(address)

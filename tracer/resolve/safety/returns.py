@@ -166,7 +166,7 @@ def _parts(code: Code, function: Function, tails: list[tuple[int, int]] | None =
 
 
 def _named(code: Code, address: int) -> str:
-    other = code.symbols.at(address)
+    other = code.symbols.function_at(address)
     return other.name if other is not None else hex(address)
 
 
@@ -174,7 +174,7 @@ def _cold_part(code: Code, function: Function, jump: int, target: int) -> Range 
     """The part of the function that a jump leads to, by its name or, in a stripped file, by the unwind tables: they say
     that it begins with a frame on the stack, and with the one that is there at the jump. No function begins so.
     """
-    other = code.symbols.at(target)
+    other = code.symbols.function_at(target)
     if other is not None:
         if is_cold(other.name) and other.name.partition(".cold")[0] == function.name:
             return code.range_of(other)

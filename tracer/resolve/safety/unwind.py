@@ -133,7 +133,7 @@ class Unwinding:
             return True
         if function.address == self._elf.entry or name in _NEVER_CALLED or name.startswith(_RESOLVERS):
             return True
-        if self._code.frames.at(function.address) is None:
+        if self._code.frames.frame_at(function.address) is None:
             return is_cold(name)
         return self._code.frame_is_there(function.address)
 
@@ -247,7 +247,7 @@ class Unwinding:
             return "it reads its return address, where a return probe puts another"
         if self.c_library:
             return None
-        frame = self._code.frames.at(function.address)
+        frame = self._code.frames.frame_at(function.address)
         if frame is not None and frame.handler:
             return "it has exception tables of its own"
         if self.library and self._calls_through_pointers(self._code.range_of(function)):

@@ -27,7 +27,7 @@ _REMEDY = "trace its beginning with uprobe, and its return with uretprobe"
 
 _NEAR = re.compile(rb"(?=[\xeb\x70-\x7f\xe0-\xe3](.))", re.S)
 _FAR = re.compile(rb"(?=(?:\xe9|\x0f[\x80-\x8f])(.{4}))", re.S)
-"""What jumps begin with, near and far, and the distance."""
+"""The first bytes of near and far jumps, and the distance behind them."""
 
 _FEW = 16
 """Functions of a pattern up to which the calls of each are followed, which takes some ms."""

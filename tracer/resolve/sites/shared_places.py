@@ -24,7 +24,7 @@ from tracer.resolve.files.paths import is_pattern
 from tracer.resolve.usdt.notes import linker_folds
 
 _Sites = Mapping[int, tuple[FileSite, ...]]
-"""Those of each clause, by its index."""
+"""The sites of each clause, by its index."""
 
 _Place = tuple[int, int, int]
 

@@ -33,7 +33,7 @@ from tracer.kinds.registry import is_return
 from tracer.kinds.site import ArgSpec, Const, FileIdentity, FileSite, Global, GlobalPointer, Mem, Reg, Unreadable
 from tracer.opening import opened
 from tracer.resolve import marshalling
-from tracer.resolve.sites.site_code import code_at
+from tracer.resolve.files.first_bytes import code_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,8 +61,8 @@ as to write.
 """
 
 _Column = tuple[str, Any]
-"""What all sites have in one field: one value of "all", or "each" one's, or of "texts" what they begin with and the
-number of the list of ends: the names of functions end the names of their probes.
+"""The values that all sites have in one field: one value of "all", or "each" one's, or of "texts" what they begin with
+and the number of the list of ends: the names of functions end the names of their probes.
 """
 
 

@@ -30,7 +30,7 @@ class SiteTexts:
 
     def function(self, address: int) -> str | None:
         """`main+0x24`; None where no function is known there."""
-        symbol = self._binary.symbols.at(address)
+        symbol = self._binary.symbols.function_at(address)
         if symbol is None:
             return None
         after = address - symbol.address

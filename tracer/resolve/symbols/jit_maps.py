@@ -23,7 +23,7 @@ from tracer.host.stat import status_of
 from tracer.opening import PIECE, opened
 
 MOST_BYTES = 64 << 20
-"""Of one map, which takes half a second to read."""
+"""The most bytes of one map, which takes half a second to read."""
 MOST_NAME = 1024
 """Bytes of a name that are shown."""
 

@@ -44,7 +44,7 @@ class Module:
         """The function at a file offset and the distance from its start."""
         address = self.elf.address_of(file_offset)
         try:
-            function = self.symbols.at(address) if address is not None else None
+            function = self.symbols.function_at(address) if address is not None else None
         except TracerError:
             return None
         return None if function is None or address is None else (function, address - function.address)

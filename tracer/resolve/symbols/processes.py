@@ -145,7 +145,7 @@ class Process:
 
 
 class Processes:
-    """The maps of any number of processes. Of very many those used last, the last ones at the end of the dict. `close`
+    """The maps of processes. Of very many it keeps those used last, in the order of their last use. `close`
     closes the files.
     """
 

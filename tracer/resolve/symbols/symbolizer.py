@@ -18,7 +18,7 @@ from tracer.resolve.symbols.modules import Module
 from tracer.resolve.symbols.processes import Image, Process, Processes, process_of, space_of
 
 _MOST_NAMES = 1 << 16
-"""Of one process."""
+"""The most names that are kept of one process."""
 
 _RESTORERS = ("__restore_rt", "__kernel_rt_sigreturn")
 

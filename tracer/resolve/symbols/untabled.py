@@ -84,7 +84,7 @@ def step_in(module: Module, file_offset: int, exact: bool) -> Step:
         return _LAST
     wanted = address + (not exact)
     try:
-        function = module.symbols.at(address)
+        function = module.symbols.function_at(address)
         if function is not None:
             start = function.address
             code = _read(module, start, start + min(function.size or wanted - start + 16, _LONGEST))
@@ -154,7 +154,7 @@ def begins_frame(code: bytes, machine: int = EM_X86_64) -> int | None:
 
 def _leaves_arguments(module: Module, target: int) -> bool:
     """Whether the function at an address is known to return without taking anything off the stack."""
-    function = module.symbols.at(target)
+    function = module.symbols.function_at(target)
     if function is None or function.address != target:
         return False
     size = min(function.size or _SHORT, _LONGEST)

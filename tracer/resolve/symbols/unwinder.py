@@ -13,7 +13,7 @@ from tracer.resolve.unwind.walker import BROKEN, ENTRY, LAST, NOTHING, POINTER, 
 UNKNOWN = "the process ended before its memory map was read"
 
 _MOST_STEPS = 1 << 16
-"""Of one process."""
+"""The most steps that are kept of one state of a process."""
 
 _LOW = (1 << 32) - 1
 _NOTHING, _ENTRY, _POINTER, _LAST, _BROKEN = map(Step, (NOTHING, ENTRY, POINTER, LAST, BROKEN))

@@ -31,8 +31,8 @@ class Tables:
 
     def frame(self, address: int) -> Frame | None:
         """The entry that holds an address."""
-        frame = self._frames.at(address) if self._frames is not None else None
-        return frame or self._debug_frames.at(address)
+        frame = self._frames.frame_at(address) if self._frames is not None else None
+        return frame or self._debug_frames.frame_at(address)
 
     def end_before(self, address: int) -> int:
         """The end of the last entry that begins before an address; 0 for none."""
@@ -94,7 +94,7 @@ class DebugFrames:
         index = bisect_right(self._starts, address) - 1
         return self._entries[index][0] + self._entries[index][1] if index >= 0 else 0
 
-    def at(self, address: int) -> Frame | None:
+    def frame_at(self, address: int) -> Frame | None:
         """The entry whose range holds the address."""
         index = bisect_right(self._starts, address) - 1
         if index < 0:

@@ -279,7 +279,7 @@ class _Run:
         if self.narrow:
             raise Refused("it is computed from numbers of another size than the program's words")
         unit = self.around.unit
-        kind = unit.entry(unit.at + place)
+        kind = unit.entry(unit.offset + place)
         size, encoding = kind.number(dw.BYTE_SIZE) or 0, kind.number(dw.ENCODING)
         if size not in (1, 2, 4, 8) or encoding not in (
             dw.ADDRESS, dw.BOOLEAN, dw.SIGNED, dw.SIGNED_CHAR, dw.UNSIGNED, dw.UNSIGNED_CHAR, dw.UTF

@@ -44,7 +44,7 @@ def scopes_at(function: Entry, address: int) -> list[Entry]:
 def scopes_to(function: Entry, copy: int) -> list[Entry]:
     """The function and the scopes in it down to the inlined copy of that number."""
     chain: list[tuple[int, Entry]] = []
-    for place, depth, abbreviation in function.unit.walk(start=function.at):
+    for place, depth, abbreviation in function.unit.walk(start=function.offset):
         while chain and chain[-1][0] >= depth:
             chain.pop()
         if depth == 0 or abbreviation.tag in _BLOCKS:

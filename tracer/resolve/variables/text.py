@@ -113,7 +113,7 @@ class Text:
     def _missing(self) -> Absent:
         """The variables of blocks that reach around the line in the text, and whose code does not hold the address."""
         scopes = self._scopes
-        chain = {scope.at for scope in scopes}
+        chain = {scope.offset for scope in scopes}
         absent: Absent = []
         level = len(self._lines)
         for scope_ in scopes:
@@ -141,7 +141,7 @@ class Text:
 
     def _blocks_of(self, scope_: Entry) -> list[_Block]:
         """A scope and the blocks in it that belong to the same call."""
-        if scope_.at not in self._blocks:
+        if scope_.offset not in self._blocks:
             blocks, rest = [], [scope_]
             while rest:
                 block = rest.pop()
@@ -153,9 +153,9 @@ class Text:
                         last[row.path] = max(row.line, last.get(row.path, 0))
                 declared = ((child, line_of(child)) for child in children if child.tag == dw.VARIABLE)
                 variables = [(name_of(child), line, self._declared_in(child)) for child, line in declared if line]
-                blocks.append(_Block(block.at, last, variables))
-            self._blocks[scope_.at] = blocks
-        return self._blocks[scope_.at]
+                blocks.append(_Block(block.offset, last, variables))
+            self._blocks[scope_.offset] = blocks
+        return self._blocks[scope_.offset]
 
     @cached_property
     def _lost(self) -> list[Entry]:
@@ -215,7 +215,7 @@ class Text:
     def inlined(self) -> list[Entry]:
         """The copies that were inlined into the function."""
         unit = self.function.unit
-        walked = unit.walk(start=self.function.at)
+        walked = unit.walk(start=self.function.offset)
         return [unit.entry(place) for place, _, abbreviation in walked if abbreviation.tag == dw.INLINED]
 
     def file_of(self, function: Entry) -> str:
@@ -226,12 +226,12 @@ class Text:
         if stated is None or stated.unit.file is not self.function.unit.file:
             return ""
         unit = stated.unit
-        if unit.at == self.function.unit.at:
+        if unit.offset == self.function.unit.offset:
             table = self._table
         else:
-            if unit.at not in self._others:
-                self._others[unit.at] = line_table(self.entries, unit)
-            table = self._others[unit.at]
+            if unit.offset not in self._others:
+                self._others[unit.offset] = line_table(self.entries, unit)
+            table = self._others[unit.offset]
         return "" if table is None else table.paths.get(stated.number(dw.DECL_FILE) or 0, "")
 
     def _is_of_file(self, entry: Entry, path: str | None) -> bool:
@@ -242,6 +242,6 @@ class Text:
         """The source file that a variable is declared in, None where that is not known."""
         table, unit = self._table, self.function.unit
         stated = next((origin for origin in origins(entry) if dw.DECL_FILE in origin), None)
-        if stated is None or table is None or stated.unit.file is not unit.file or stated.unit.at != unit.at:
+        if stated is None or table is None or stated.unit.file is not unit.file or stated.unit.offset != unit.offset:
             return None
         return table.paths.get(stated.number(dw.DECL_FILE) or 0)

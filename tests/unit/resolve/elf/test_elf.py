@@ -49,8 +49,8 @@ def read_everything(content: bytes) -> None:
             plan_return(binary.code, binary.unwinding, function)
         except TracerError as error:
             assert "\n" not in error.message
-    binary.symbols.at(elf.entry)
-    binary.code.frames.at(elf.entry)
+    binary.symbols.function_at(elf.entry)
+    binary.code.frames.frame_at(elf.entry)
     assert binary.code.frames.personality in (True, False)
 
 

@@ -166,7 +166,7 @@ def test_an_address_belongs_to_the_innermost_function_that_holds_it(few: int) ->
     symbols._few_lookups = few
 
     def name(address: int) -> str | None:
-        found = symbols.at(address)
+        found = symbols.function_at(address)
         return None if found is None else found.name
 
     assert [name(AT + each) for each in (0, 15, 16, 31, 32, 63)] == [

@@ -19,7 +19,8 @@ from tracer.kinds.site import ArgSpec, Const, Global, GlobalPointer, Mem, Operan
 from tracer.lang.syntax.parser import parse
 from tracer.resolve import binary, marshalling
 from tracer.resolve.elf import debug_file
-from tracer.resolve.sites import site_cache, site_code
+from tracer.resolve.files import first_bytes
+from tracer.resolve.sites import site_cache
 from tracer.resolve.sites.expand import expand
 from tracer.resolve.symbols import demangle
 
@@ -75,14 +76,14 @@ def test_a_file_that_is_known_is_not_read_and_means_the_same(
 
 
 def test_a_wildcard_of_thousands_is_known_too(here: Path, build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    number = 2 * site_code._FEW
+    number = 2 * first_bytes._FEW
     source = "".join(f"void f{each}(void) {{ __asm__(\"nop\"); }}\n" for each in range(number)) + "int main() {}\n"
     shutil.copy2(build(source, "-O1"), here / "many")
     cold = sites("uprobe:./many:f[0-9]*")
     assert len(cold) == number
     forbid_reading(monkeypatch)
     assert sites("uprobe:./many:f[0-9]*") == cold
-    monkeypatch.setattr(site_cache, "code_at", lambda *args: [*site_code.code_at(*args)[:-1], b"?"])
+    monkeypatch.setattr(site_cache, "code_at", lambda *args: [*first_bytes.code_at(*args)[:-1], b"?"])
     with pytest.raises(_Read):
         sites("uprobe:./many:f[0-9]*")
 
@@ -97,10 +98,10 @@ def test_what_is_compared_at_many_sites_is_what_is_compared_at_few(
     def read(offset: int, size: int) -> bytes:
         return content[offset : offset + size]
 
-    few = site_code.code_at(read, offsets)
-    monkeypatch.setattr(site_code, "_FEW", 0)
-    monkeypatch.setattr(site_code, "_WINDOW", window)
-    assert site_code.code_at(read, offsets) == few == [content[each : each + 16] for each in sorted(offsets)]
+    few = first_bytes.code_at(read, offsets)
+    monkeypatch.setattr(first_bytes, "_FEW", 0)
+    monkeypatch.setattr(first_bytes, "_WINDOW", window)
+    assert first_bytes.code_at(read, offsets) == few == [content[each : each + 16] for each in sorted(offsets)]
 
 
 @pytest.mark.parametrize(

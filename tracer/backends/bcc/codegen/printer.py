@@ -124,10 +124,6 @@ def _exit(function: CFunction, step: model.Exit) -> None:
     function.leave()
 
 
-def _unless(function: CFunction, condition: Value) -> str:
-    return f"if ({unary('!', computed(function, condition), 'bool')})"
-
-
 def _require(function: CFunction, step: model.Require) -> None:
     function.leave(unary("!", computed(function, step.condition), "bool"))
 
@@ -174,7 +170,7 @@ def _while(function: CFunction, step: model.While) -> None:
     function.line("#pragma clang loop unroll(disable)")
     with function.loop(f"for (u32 {rounds} = 0;; {rounds}++)"):
         run(function, step.head)
-        function.line(_unless(function, step.condition))
+        function.line(f"if ({unary('!', computed(function, step.condition), 'bool')})")
         function.line("\tbreak;")
         _verifiable(function, rounds)
         run(function, step.body)

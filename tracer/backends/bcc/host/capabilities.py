@@ -63,7 +63,7 @@ def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
             unusable = NO_RING
     facts["uprobe pmu"] = _yes(uprobe_type() is not None, "needs Linux 4.17")
     facts["ref_ctr"] = _yes(trials.counts_semaphores(), "needs Linux 4.20")
-    result = settled(states, _found(failed))
+    result = settled(states, _facts(failed))
     if not failed and (unable := follow.missing()) is not None:
         result[features.FOLLOW] = unable
     if not failed and (unable := pid_namespace.untold()) is not None:
@@ -80,6 +80,8 @@ def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
         facts["ref_ctr"] = trials.counts_semaphores()
     if features.MAP_WALK in wanted:
         facts["walks"] = trials.has("walks")
+    if features.STOPPED_STACK in wanted:
+        facts["user_registers"] = trials.has("user_registers")
     if features.INTERPRETED in wanted:
         facts |= {"btf": pid_namespace.has_btf(), **{name: trials.has(name) for name in ("kernel_reads", "atomics")}}
     result = settled(states, facts)
@@ -94,7 +96,7 @@ def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
     return result
 
 
-def _found(failed: int) -> dict[str, bool | None]:
+def _facts(failed: int) -> dict[str, bool | None]:
     """The kernel's abilities by name; None where only root can try one."""
     from tracer.backends.bcc.host import follow
 

@@ -68,12 +68,12 @@ def under_the_clause(error: Refused, plan: Plan) -> TracerError:
     if clause is None:
         return error
     if error.message == NO_ATOMICS.reason:
-        return _at(clause, plan, f"this clause is not available with bcc: {error.message}", error.hint, None)
+        return _refusal_of(clause, plan, f"this clause is not available with bcc: {error.message}", error.hint, None)
     if error.message == TOO_MANY_MAPS.reason:
-        return _at(clause, plan, error.message, error.hint, error.detail)
+        return _refusal_of(clause, plan, error.message, error.hint, error.detail)
     if reason is None:
         return error
-    return _at(clause, plan, f"this clause is too much for bcc: {reason}", _REMEDY, error.detail)
+    return _refusal_of(clause, plan, f"this clause is too much for bcc: {reason}", _REMEDY, error.detail)
 
 
 def reads_back(code: bytes) -> bool:
@@ -87,7 +87,7 @@ def reads_back(code: bytes) -> bool:
     return False
 
 
-def _at(clause: Clause, plan: Plan, message: str, hint: str | None, detail: str | None) -> ProgramError:
+def _refusal_of(clause: Clause, plan: Plan, message: str, hint: str | None, detail: str | None) -> ProgramError:
     start = clause.span.start
     name = clause.names[0] if clause.names else ""
     span = Span(start, start + len(name)) if plan.program.source.text.startswith(name, start) else clause.span

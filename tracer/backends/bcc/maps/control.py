@@ -29,8 +29,8 @@ class Control:
         # As native words: each access is one load or store, never a torn one.
         self._words = memoryview(self._map).cast("Q")
         self._generations = _FIRST
-        self._made = _FIRST + generations
-        self._given = self._made + lengths
+        self._new_keys = _FIRST + generations
+        self._given = self._new_keys + lengths
         self._pending = self._given + lengths
         self._records = records
         self._marks = self._pending + records
@@ -87,7 +87,7 @@ class Control:
 
     def empty(self, index: int) -> None:
         """The map has no keys any more."""
-        self._words[self._given + index] = -self._words[self._made + index] & 0xFFFF_FFFF_FFFF_FFFF
+        self._words[self._given + index] = -self._words[self._new_keys + index] & 0xFFFF_FFFF_FFFF_FFFF
 
     def pending(self, seen: Sequence[int]) -> list[int]:
         """The number of control events of each record that did not fit the ring and are not in `seen` yet."""

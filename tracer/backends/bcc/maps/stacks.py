@@ -74,7 +74,7 @@ class Stacks:
     def __init__(self, rules: int | None) -> None:
         self._rules = rules
         self._frames: dict[int, Stack] = {}
-        self._known: dict[int, dict[bytes, int]] = {}
+        self._written: dict[int, dict[bytes, int]] = {}
         """The rules of each process, with when they were added."""
         self._renewed: Counter[int] = Counter()
         """How often rules of a process were wanted once more, since it changes its mappings all the time."""
@@ -104,7 +104,7 @@ class Stacks:
         walked = self.unwinder.unwind(process, registers, stack, frames - before, met, at_ns, here)
         self._frames[number] = Stack(walked.pid, (*earlier, *walked.addresses))
         self.forget_altered()
-        written, state = self._known.setdefault(process, {}), self.unwinder.state(process)
+        written, state = self._written.setdefault(process, {}), self.unwinder.state(process)
         places = [_PLACE.pack(address, space << 1 | exact) for address, exact, _ in met]
         # It changed its mappings before the programs had used a rule, and so knew what it holds for.
         self._renewed[process] += any(written.get(place, at_ns) < at_ns for place in places)
@@ -135,7 +135,7 @@ class Stacks:
             return
         for process in self.unwinder.altered():
             self._renewed.pop(process, None)
-            for place in self._known.pop(process, ()):
+            for place in self._written.pop(process, ()):
                 bpf.map_delete(self._rules, place)
 
     def count_endings(self, walked: Callable[[int], int]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tracer.backends.ftrace.counting.bucket_parts import doubling, linear
-from tracer.backends.ftrace.counting.map_uses import Uses
+from tracer.backends.ftrace.counting.map_uses import Uses, adds
 from tracer.backends.ftrace.fetchargs import Constant as Known
 from tracer.backends.ftrace.fetchargs import FromSample, Number
 from tracer.backends.ftrace.filters import SourceOf, is_word, plain, push_down
@@ -112,7 +112,7 @@ class _Clause:
         statements = []
         needed = {part for step in self.run.steps.body for value in used(step) for part in parts(value)}
         for step in self.run.steps.body:
-            if isinstance(step, Update) or (isinstance(step, MapAdd) and step.before is None):
+            if adds(step):
                 statements.append(step)
             elif not isinstance(step, (Require, Let)) and not (isinstance(step, steps.Fetch) and step.name in needed):
                 raise _No("its clause does more than aggregate")

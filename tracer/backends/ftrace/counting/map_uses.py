@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace.filters import Filter
 from tracer.dataclass import dataclass
@@ -10,6 +11,9 @@ from tracer.plan.model import Plan
 from tracer.steps.model import Empty, Exit, MapAdd, MapDelete, Require, Step, Steps, Update
 from tracer.steps.values import Const
 from tracer.steps.walk import walk
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +31,15 @@ class Uses:
         user = [step for clause in plan.user for step in walk(plan.steps[clause.id].body)]
         return cls(
             any(isinstance(step, Exit) for step in probes),
-            frozenset(getattr(step, "map", "") for step in probes if not _adds(step)),
+            frozenset(getattr(step, "map", "") for step in probes if not adds(step)),
             frozenset(
                 step.map for step in user if isinstance(step, MapDelete) or (isinstance(step, Empty) and not step.zero)
             ),
         )
 
 
-def _adds(step: Step) -> bool:
+def adds(step: Step) -> TypeGuard[Update | MapAdd]:
+    """Whether a step only adds to a map, without asking what was there."""
     return isinstance(step, Update) or (isinstance(step, MapAdd) and step.before is None)
 
 

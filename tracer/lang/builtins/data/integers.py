@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.lang import typed
-from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V
+from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V, said
 from tracer.lang.fold import constant, convert
 from tracer.lang.types import BOOL, UINT64, IntType
 from tracer.lang.types.combine import LITERAL, SMALL
@@ -39,14 +39,6 @@ def _shifts(ctx: Lowering[V], call: typed.Call) -> V:
     return ctx.wrap(result, call.type)
 
 
-_LAST_ERROR = 4095  # MAX_ERRNO of include/linux/err.h
-
-
-def _is_error(ctx: Lowering[V], call: typed.Call) -> V:
-    behind = ctx.arithmetic("+", ctx.wrap(ctx.value(call.args[0]), UINT64), ctx.constant(_LAST_ERROR, UINT64), UINT64)
-    return ctx.compare("<", behind, ctx.constant(_LAST_ERROR, UINT64))
-
-
 FUNCTIONS = (
     BuiltinFunction(
         "bswap", "value", "bswap(n)", (Parameter("integer", "the argument of bswap()"),), None,
@@ -57,6 +49,6 @@ FUNCTIONS = (
         "is_err", "value", "is_err(n)", (Parameter("integer", "the argument of is_err()"),), BOOL,
         "whether a number or pointer is an error as system calls return it, -4095 to -1",
         "@[is_err(arg0)] = count();",
-        fold=lambda type, value: -_LAST_ERROR <= (value + (1 << 63)) % (1 << 64) - (1 << 63) < 0, lower=_is_error,
+        rule=said("(uint64)$1 >= (uint64)-4095"),  # MAX_ERRNO of include/linux/err.h
     ),
 )  # fmt: skip

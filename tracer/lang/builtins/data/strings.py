@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tracer.dataclass import replace
 from tracer.lang import features, typed
-from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V
+from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V, said
 from tracer.lang.fold import array_in_memory, constant, convert, string
 from tracer.lang.types import (
     BOOL,
@@ -103,11 +103,6 @@ def _starts(ctx: Lowering[V], call: typed.Call) -> V:
         return ctx.constant(0, UINT64)
     equal = ctx.op(operations.STARTS, BOOL, left, right, length)
     return ctx.op(operations.INT, UINT64, ctx.op(operations.NOT, BOOL, equal))
-
-
-def _contained(ctx: Lowering[V], call: typed.Call) -> V:
-    place = ctx.op(operations.FIND, INT64, *map(ctx.value, call.args))
-    return ctx.compare("!=", place, ctx.constant(-1, INT64))
 
 
 def _strcap(call: Call) -> typed.Expr:
@@ -226,8 +221,7 @@ FUNCTIONS = (
     BuiltinFunction(
         "strcontains", "value", "strcontains(s, part)", (_SEARCHED, _SEARCHED), BOOL,
         "whether a string holds another", 'if (strcontains(comm, "sql")) { @ = count(); }',
-        fold=lambda type, haystack, needle: needle in haystack, needs=features.STRING_FUNCTIONS,
-        lower=_contained,
+        rule=said("strstr($1, $2) != -1"), needs=features.STRING_FUNCTIONS,
     ),
     BuiltinFunction(
         "strstr", "value", "strstr(haystack, needle)", (Parameter("string", "an argument of strstr()"),) * 2, INT64,

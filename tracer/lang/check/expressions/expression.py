@@ -110,6 +110,9 @@ def _computable(ctx: Context, value: typed.Expr | None) -> typed.Expr | None:
 
 def _param(ctx: Context, node: ast.Param) -> typed.Expr:
     """`$1`: a number where the argument is one, else a string; 0 where there is none, or an empty one."""
+    if ctx.given:
+        argument: typed.Expr = ctx.given[-1][node.index - 1]
+        return argument
     if not node.text:
         hint = "it is a word behind the program on the command line"
         ctx.warn(f"${node.index} is {'empty' if node.text == '' else 'not given'}, so it is 0", node.span, hint)

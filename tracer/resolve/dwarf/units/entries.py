@@ -99,7 +99,7 @@ class Entries:
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [unit.base + unit.at for unit in self.units]
+        return [unit.base + unit.offset for unit in self.units]
 
     def unit_of(self, number: int) -> Unit:
         """The unit that holds the entry of a number."""

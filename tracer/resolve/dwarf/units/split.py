@@ -85,15 +85,15 @@ class SplitUnits(Generic[F]):
         """The part that was split off from a unit; None if no part was, or if its file is not there."""
         if self._file.skeleton is not None or not _name_of(skeleton):
             return None
-        if skeleton.at not in self._parts:
-            self._parts[skeleton.at] = self._opened(skeleton)
-        return self._parts[skeleton.at]
+        if skeleton.offset not in self._parts:
+            self._parts[skeleton.offset] = self._opened(skeleton)
+        return self._parts[skeleton.offset]
 
     def numbered(self, number: int) -> F:
         """The split part of a unit, by the unit's place in the numbers of its entries."""
         if number > _TYPES:
             return self._types[number - _TYPES] if number - _TYPES in self._types else self._type(number - _TYPES)
-        part = self.of(next(unit for unit in self._file.units if unit.at == number - 1))
+        part = self.of(next(unit for unit in self._file.units if unit.offset == number - 1))
         if part is None:
             raise TracerError("debug information was split off to a file that is not there")
         return part
@@ -106,7 +106,7 @@ class SplitUnits(Generic[F]):
         if not skeletons:
             return
         first = set(self._published(name))
-        for unit in sorted(skeletons, key=lambda skeleton: skeleton.at not in first):
+        for unit in sorted(skeletons, key=lambda skeleton: skeleton.offset not in first):
             part = self.of(unit)
             if part is not None:
                 yield part
@@ -129,7 +129,7 @@ class SplitUnits(Generic[F]):
         return part
 
     def _opened(self, skeleton: Unit) -> F | None:
-        number, base = _id_of(skeleton), (skeleton.at + 1) << SPLIT_AT
+        number, base = _id_of(skeleton), (skeleton.offset + 1) << SPLIT_AT
         package = self._package
         if package is not None and number in package.units:
             return self._make(package.elf, base, skeleton, partial(package.section, package.units[number]))

@@ -62,12 +62,12 @@ class Unit:
     """One unit, whose entries lie from `first` to `end` in `data`."""
 
     __slots__ = (
-        "_bases", "_top", "abbreviations", "address_size", "at", "base", "data", "end", "file", "first", "offset_size",
-        "signature", "split_id", "table", "type_at", "version",
+        "_bases", "_top", "abbreviations", "address_size", "base", "data", "end", "file", "first", "offset",
+        "offset_size", "signature", "split_id", "table", "type_at", "version",
     )  # fmt: skip
 
     def __init__(self, file: File, data: bytes, offset: int, base: int) -> None:
-        self.file, self.data, self.at, self.base = file, data, offset, base
+        self.file, self.data, self.offset, self.base = file, data, offset, base
         (length,) = struct.unpack_from("<I", data, offset)
         self.offset_size = 4
         offset += 4
@@ -97,7 +97,7 @@ class Unit:
             typed = base & TYPES_AT != 0
         if typed:
             self.signature = int.from_bytes(data[offset : offset + 8], "little")
-            self.type_at = self.at + int.from_bytes(data[offset + 8 : offset + 8 + size], "little")
+            self.type_at = self.offset + int.from_bytes(data[offset + 8 : offset + 8 + size], "little")
             offset += 8 + size
         self.first = offset
         self.abbreviations: Abbreviations | None = None
@@ -154,7 +154,7 @@ class Unit:
                 elif skip == forms.TEXT:
                     offset = data.index(b"\0", offset) + 1
                 elif skip == forms.SIBLING:
-                    sibling = self.at + int.from_bytes(data[offset : offset + 4], "little")
+                    sibling = self.offset + int.from_bytes(data[offset : offset + 4], "little")
                     offset += 4
                 else:
                     offset = self._behind(skip, offset)
@@ -227,17 +227,17 @@ class Unit:
 class Entry:
     """One entry. Attributes are decoded when one is asked for."""
 
-    __slots__ = ("_attributes", "_behind", "abbreviation", "at", "tag", "unit")
+    __slots__ = ("_attributes", "_behind", "abbreviation", "offset", "tag", "unit")
 
     def __init__(self, unit: Unit, offset: int, abbreviation: Abbreviation, behind: int) -> None:
-        self.unit, self.at, self.abbreviation, self._behind = unit, offset, abbreviation, behind
+        self.unit, self.offset, self.abbreviation, self._behind = unit, offset, abbreviation, behind
         self.tag = abbreviation.tag
         self._attributes: dict[int, tuple[int, int | bytes]] | None = None
 
     @property
     def id(self) -> int:
         """The number of the entry among all entries of the file."""
-        return self.unit.base + self.at
+        return self.unit.base + self.offset
 
     def raw(self, attribute: int) -> tuple[int, int | bytes] | None:
         """The form and the value as it stands there."""
@@ -300,7 +300,7 @@ class Entry:
             return None
         form, value = integer
         if form in forms.REFERENCES:
-            return self.unit.entry(self.unit.at + value)
+            return self.unit.entry(self.unit.offset + value)
         if form == forms.REF_ADDR:
             return self.unit.file.entry((self.unit.base & ~TYPES_AT) + value)
         if form == forms.REF_SIG8:
@@ -312,7 +312,7 @@ class Entry:
     def children(self) -> Iterator[Entry]:
         """The entries right below."""
         if self.abbreviation.children:
-            start = self.at
+            start = self.offset
             # Subtrees of children are left out: none of them holds the section's last byte.
             for offset, depth, abbreviation in self.unit.walk(near=self.unit.end - 1, start=start):
                 if depth == 1:

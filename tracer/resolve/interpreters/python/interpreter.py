@@ -108,9 +108,9 @@ def _outlined(elf: Elf, symbols: Symbols, place: tuple[int, int]) -> set[tuple[i
     try:
         for instruction in code.instructions(Range(*place, _EVALUATE)):
             target = instruction.target if instruction.jumps else None
-            if target is None or place[0] <= target < place[1] or symbols.at(target) is not None:
+            if target is None or place[0] <= target < place[1] or symbols.function_at(target) is not None:
                 continue
-            frame = code.frames.at(target)
+            frame = code.frames.frame_at(target)
             if frame is not None and frame.start < target:
                 parts.add((frame.start, frame.start + frame.size))
     except TracerError:

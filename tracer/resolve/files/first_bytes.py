@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 BYTES = 16
-"""Of each site: the longest instruction is 15 bytes, a nop and the five-byte nop behind it are 6."""
+"""The bytes of each site: the longest instruction is 15 bytes, a nop and the five-byte nop behind it are 6."""
 
 _FEW = 1024
 _WINDOW = 1 << 20

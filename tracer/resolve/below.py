@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
-from tracer.errors import TracerError, UsageError, counted, printable
+from tracer.errors import TracerError, UsageError, and_more, counted, printable
 from tracer.kinds.arch import EM_X86_64
 from tracer.kinds.model import AttachPoint
 from tracer.kinds.site import FileSite, Target
@@ -111,16 +111,15 @@ def flow_of(
             reason = f"{counted(len(refused), 'function')} left out, whose returns cannot be seen"
             left_out.append(f"{reason}; of the first: {refused[0].message}")
         if elsewhere:
-            more_names = f" and {len(elsewhere) - _NAMED} more" if len(elsewhere) > _NAMED else ""
-            names = ", ".join([_short(binary, name) for name in elsewhere[:_NAMED]])
+            names = and_more((_short(binary, name) for name in elsewhere[:_NAMED]), len(elsewhere))
             left_out.append(
-                f"calls through pointers and into other files are not followed, as in {names}{more_names}:"
+                f"calls through pointers and into other files are not followed, as in {names}:"
                 " --with FILE:FUNCTION adds such functions"
             )
         path = quoted(binary.named, path=True)
         jumps = tuple([f"uprobe:{path}:{address:#x}" for address in _jumps_to(binary, calls)])
         where = [f"uprobe:{path}"] * bool(binary.symbols.named(_CATCH))
-        if any(function.name.startswith("_Z") for function in roots):
+        if binary.symbols.imports(_CATCH) or binary.symbols.has_mangled_names:
             where += [f"uprobe:{library}" for library in _CPP_LIBRARIES]
     catches = tuple([text for file in where if (text := _if_there(f"{file}:{_CATCH}", target))])
     levels_kept = len(kept) if depth is None else depth
