@@ -52,7 +52,7 @@ from tracer.lang.typed import (
     Unary,
 )
 from tracer.lang.types import BOOL, UINT64, StringType
-from tracer.plan.call_reads import word
+from tracer.plan.calls.reads import word
 
 _MOST_CALLS = 16384
 """Calls that are under way behind a jump."""
