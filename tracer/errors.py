@@ -203,6 +203,12 @@ def counted(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
+def and_more(names: Iterable[str], count: int) -> str:
+    """Some names of so many, with the number of the rest: `a, b, c and 2 more`."""
+    shown = [*names]
+    return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
+
+
 class NoFile(TracerError):
     """No file matches a pattern of paths."""
 

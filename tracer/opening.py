@@ -98,14 +98,14 @@ def given(path: str | int, most: int) -> bytes:
     if not isinstance(path, int):
         await_server(path)
     descriptor = path if isinstance(path, int) else os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
-    parts, left = [], most + 1
+    parts, room = [], most + 1
     try:
-        while left and (piece := os.read(descriptor, min(PIECE, left))):
+        while room and (piece := os.read(descriptor, min(PIECE, room))):
             parts.append(piece)
-            left -= len(piece)
+            room -= len(piece)
     finally:
         if descriptor != path:
             os.close(descriptor)
-    if not left:
+    if not room:
         raise OSError(errno.EFBIG, f"it is longer than {most} bytes", path)
     return b"".join(parts)

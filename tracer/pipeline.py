@@ -114,7 +114,7 @@ def plan(
     from tracer.lang.syntax.parser import parse
 
     tree = parse(source, params)
-    from tracer.lang.analyse import analyse
+    from tracer.lang.analyse import analyse, end_of
     from tracer.lang.config import configure
     from tracer.lang.syntax.ast import Call, Name
     from tracer.lang.walk import walk_program
@@ -122,13 +122,18 @@ def plan(
 
     left_out: list[Diagnostic] = []
     config = configure(tree.config, environment, given)[0]
+    spans = [index for index, clause in enumerate(tree.clauses) if clause.until is not None]
+    whole = _with_ends(tree, spans)
     sites = expand(
-        tree, target, config.max_probes, left_out,
+        whole, target, config.max_probes, left_out,
         missing=config.missing_probes, unsafe_returns=config.unsafe_returns, inlined=config.inlined,
         filtered=_filters_end_returns(tree),
         later=later, within=None if more is None else more.of_point, taken=0 if more is None else more.taken,
         machine=machine if more is None else None,
     )  # fmt: skip
+    if spans:
+        count = len(tree.clauses)
+        sites = {end_of(spans[index - count]) if index >= count else index: own for index, own in sites.items()}
     places = places_among(chain.from_iterable(sites.values()))
     named = (node.name.removeprefix("__builtin_") for node in walk_program(tree) if isinstance(node, Name | Call))
     if places and not {"line", "file"}.isdisjoint(named):
@@ -171,7 +176,7 @@ def plan(
     from tracer.plan.check import check_arguments
     from tracer.plan.lower import lower
 
-    awaits = later and any(awaits_files(point) for clause in tree.clauses for point in clause.points)
+    awaits = later and any(awaits_files(point) for clause in whole.clauses for point in clause.points)
     shared = _are_shared(target, len(places)) if more is None else more.plan.shared
     lowered = lower(typed, target.follow, shared or _is_limited(target, sites), sites if awaits else None)
     diagnostics = [*left_out, *typed.warnings, *check_arguments(lowered)]
@@ -183,6 +188,15 @@ def plan(
     if errors:
         raise ProgramError(tree.source, errors)
     return lowered if more is None else more.of(lowered, added), diagnostics
+
+
+def _with_ends(tree: Tree, spans: Sequence[int]) -> Tree:
+    """The program with a clause more for the end of each span."""
+    if not spans:
+        return tree
+    points = [point for index in spans if (point := tree.clauses[index].until) is not None]
+    ends = [replace(tree.clauses[index], points=(point,)) for index, point in zip(spans, points, strict=True)]
+    return replace(tree, clauses=(*tree.clauses, *ends))
 
 
 def machine() -> Machine:
@@ -203,12 +217,18 @@ def _refuse_indivisible(tree: Tree, sites: Mapping[int, tuple[Site, ...]]) -> No
     indivisible = {
         (index, site.point): Diagnostic(
             f"{site.shown} cannot be traced for some processes alone: {site.indivisible}",
-            tree.clauses[index].points[site.point].span, "trace all processes, and compare its fields",
+            _point(tree, index, site.point).span, "trace all processes, and compare its fields",
         )
         for index, clause_sites in sites.items() for site in reversed(clause_sites) if site.indivisible
     }  # fmt: skip
     if indivisible:
         raise ProgramError(tree.source, [*indivisible.values()])
+
+
+def _point(tree: Tree, index: int, number: int) -> AttachPoint:
+    """The attach point of some sites (see `analyse`)."""
+    clause = tree.clauses[index if index >= 0 else -1 - index]
+    return clause.until if index < 0 and clause.until is not None else clause.points[number]
 
 
 def _are_shared(target: Target, sites: int) -> bool:
@@ -242,6 +262,7 @@ def probes(
 
     tree = parse(source, params)
     config = configure(tree.config, environment, given)[0]
+    tree = _with_ends(tree, [index for index, clause in enumerate(tree.clauses) if clause.until is not None])
     clauses = tuple(replace(clause, points=(point,)) for clause in tree.clauses for point in clause.points)
     missing = "ignore" if config.missing_probes == "ignore" else "warn"
     warnings: list[Diagnostic] = []

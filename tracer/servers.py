@@ -74,24 +74,24 @@ def served(mountinfo: str) -> frozenset[str]:
 
 def _mount_of(path: str, mounts: frozenset[str]) -> tuple[str, str] | None:
     """The mount that a path leads to, and whose: a process has its own ones."""
-    left, at, whose = os.path.abspath(path).split("/")[1:], "", ""
+    parts, prefix, whose = os.path.abspath(path).split("/")[1:], "", ""
     for _ in range(_MOST_LINKS):
-        while left:
-            part = left.pop(0)
+        while parts:
+            part = parts.pop(0)
             if part in ("", "."):
                 continue
-            at = os.path.dirname(at).rstrip("/") if part == ".." else f"{at}/{part}"
-            if at in mounts:
-                return whose, at
+            prefix = os.path.dirname(prefix).rstrip("/") if part == ".." else f"{prefix}/{part}"
+            if prefix in mounts:
+                return whose, prefix
             try:
-                target = os.readlink(at)
+                target = os.readlink(prefix)
             except OSError:
                 continue
-            process = _OF_PROCESS.match(at)
+            process = _OF_PROCESS.match(prefix)
             if process is not None:  # root, exe, map_files: a path as that process sees it
                 whose, mounts = process[1], of_process(process[1])
-            at = "" if target.startswith("/") else os.path.dirname(at)
-            left = [*target.split("/"), *left]
+            prefix = "" if target.startswith("/") else os.path.dirname(prefix)
+            parts = [*target.split("/"), *parts]
             break
         else:
             return None

@@ -22,7 +22,7 @@ def seeds(usual: int) -> range:
     return range(FIRST, FIRST + (COUNT or usual))
 
 
-@pytest.mark.parametrize("seed", seeds(60))
+@pytest.mark.parametrize("seed", seeds(25))
 def test_python_answers_as_the_tree_walk_does(seed: int) -> None:
     text = valid_program(seed, 5)
     found = answers(text, ("reference", "python"))

@@ -31,7 +31,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _LONGEST = 1 << 16
 """Bytes of a message."""
 
-_OF_THE_START = ("LANG", "LC_", "LD_", "MALLOC", "PYTHON", "TZ")
+_OF_THE_START = ("GLIBC_", "LANG", "LC_", "LD_", "MALLOC", "PYTHON", "TZ")
 """How variables begin that are read when Python starts, or before."""
 
 _CLONE = {"x86_64": 56, "aarch64": 220}

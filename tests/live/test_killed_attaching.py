@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import PATIENCE, TRACER, environment, until
+from tests.harness.cli import PATIENCE, start, until
 from tests.harness.kernel import nothing_left
 from tests.live.breakpoints import Text, sleeping
 
@@ -60,11 +60,8 @@ def started(
     backend: str, path: Path, *, group: bool = False, old: bool = False, points: str = "uprobe:{}:f*"
 ) -> Iterator[subprocess.Popen[bytes]]:
     program = f"{points.format(path)} {{ @ = count(); }}"
-    process = subprocess.Popen(
-        [*TRACER, "--backend", backend, "-e", program],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        env=environment(OLD if old else None), start_new_session=True,
-    )  # fmt: skip
+    words, null = ("--backend", backend, "-e", program), subprocess.DEVNULL
+    process = start(words, OLD if old else None, stdin=null, stdout=null, stderr=subprocess.PIPE)
     try:
         yield process
     finally:

@@ -21,6 +21,7 @@ from tests.harness.cli import (
     TRACER,
     environment,
     read_line,
+    start,
     target,
     tell,
     tracer,
@@ -35,9 +36,7 @@ LINE = 9  # bytes of "%08d\n"
 @contextmanager
 def piped(*args: str) -> Iterator[subprocess.Popen[bytes]]:
     """`tracer ARGS | …`: nobody reads unless the test does. Its probes are attached when this begins."""
-    with subprocess.Popen(
-        [*TRACER, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), start_new_session=True
-    ) as process:
+    with start(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             assert process.stderr is not None
             assert process.stderr.readline().startswith(b"Attached")
@@ -163,11 +162,9 @@ def test_a_reader_of_both_streams_that_takes_nothing_keeps_nobody(
     with target(path, "120") as traced:
         args = ("--backend", backend, *options, "-e", program, "-p", str(traced.pid))
         shared, pipe = subprocess.STDOUT, subprocess.PIPE
-        with subprocess.Popen(
-            [*TRACER, *args], stdout=pipe, stderr=shared, env=environment(), start_new_session=True
-        ) as process:
+        with start(args, stdout=pipe, stderr=shared) as process:
             assert process.stdout is not None and process.stdout.readline() == b"Attached 1 probe\n"
-            time.sleep(4 * PATIENCE)  # the guard has had something to say
+            time.sleep(2.5 * PATIENCE)  # the guard, which looks once a second, has had something to say
             process.send_signal(signal.SIGINT)
             assert process.wait(PATIENCE_S * PATIENCE) == 1
             assert traced.poll() is None

@@ -9,12 +9,12 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import PATIENCE_S, TRACER, Done, read_line, target, tracer, tracing, until
+from tests.harness.cli import PATIENCE_S, TRACER, Done, read_line, target, tracer, tracing, until, without_slow
 from tests.live.answers import maps, records
 from tests.live.test_semaphores import semaphore
 
@@ -96,19 +96,23 @@ def test_a_slow_probe_brings_no_warning(backend: str, place: Callable[[str], Pat
     assert (done.status, done.text, done.said) == (0, "1250\n@: 1250\n", "Attached 1 probe\n")
 
 
-@pytest.mark.parametrize(("whom", "predicate"), [("-p", ""), ("-p", "/arg0 >= 0/"), ("-c", "/arg0 >= 0/")])
 def test_hits_of_others_are_no_overhead_of_what_is_followed(
-    whom: str, predicate: str, backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
+    backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
 ) -> None:
     path = place("hot")
-    program = f"uprobe:{path}:spin {predicate} {{ @ = count(); }} interval:ms:1500 {{ exit(); }}"
-    options = ("--backend", backend, "--follow", "--max-rate", "5000", "-e", program)
-    with hot(path), hot(path) as followed:
+    options = ("--backend", backend, "--follow", "--max-rate", "5000")
+    with hot(path), hot(path) as followed, ExitStack() as stack:
         followed.send_signal(signal.SIGSTOP)
-        done = tracer(*options, *(("-p", str(followed.pid)) if whom == "-p" else ("-c", "sleep 20")))
+        traces = []  # beside each other: the hot one takes a whole processor
+        for whom, predicate in ((("-p", str(followed.pid)), ""), (("-p", str(followed.pid)), "/arg0 >= 0/"),
+                                (("-c", "sleep 20"), "/arg0 >= 0/")):  # fmt: skip
+            program = f"uprobe:{path}:spin {predicate} {{ @ = count(); }} interval:ms:1500 {{ exit(); }}"
+            traces.append(stack.enter_context(tracing(tmp_path, *options, "-e", program, *whom)))
+        every = [trace.wait() for trace in traces]
         followed.send_signal(signal.SIGCONT)
-    assert (done.status, done.text, done.overhead) == (0, "", [])
-    assert "detached" not in done.err
+    for done in every:
+        assert (done.status, done.text, done.overhead) == (0, "", [])
+        assert "detached" not in done.err
 
 
 @pytest.mark.clock
@@ -116,28 +120,41 @@ def test_the_warning_is_said_once_and_not_with_q_or_no_warnings(
     backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
 ) -> None:
     path = place("hot")
-    args = ("--backend", backend, "-e", f"usdt:{path}:hot:spin {{ @ = count(); }}", "-c", f"{path} 3")
-    assert len(tracer(*args).overhead) == 1
-    assert tracer("-q", *args).said == ""
-    assert tracer("--no-warnings", *args).said == "Attached 1 probe\n"
+    program = f"usdt:{path}:hot:spin {{ @ = count(); }} interval:ms:2500 {{ exit(); }}"
+    with hot(path) as process, ExitStack() as stack:  # three beside each other, of one that takes a whole processor
+        args = ("--backend", backend, "-e", program, "-p", str(process.pid))
+        traces = [
+            stack.enter_context(tracing(tmp_path, *words, *args, ready=None))
+            for words in ((), ("-q",), ("--no-warnings",))
+        ]
+        said, quiet, without = (trace.wait() for trace in traces)
+    assert len(said.overhead) == 1
+    assert (without_slow(quiet.said), without_slow(without.said)) == ("", "Attached 2 probes\n")
 
 
 def test_of_a_wildcard_the_remedy_is_to_find_out_which(
     backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
 ) -> None:
     path = place("hot")
-    found = []
-    for point in (f"uprobe:{path}:spin*", f"usdt:{path}:hot:*"):
-        args = ("--backend", backend, "-e", f"{point} {{ @ = count(); }}", "-c", f"{path} 120")
-        with tracing(tmp_path, *args) as running:
-            until(lambda: WARNING.search(running.said), what=lambda: running.said)
+    remedies = []
+    with hot(path) as process, ExitStack() as stack:
+        traces = [
+            stack.enter_context(
+                tracing(
+                    tmp_path, "--backend", backend, "-e", f"{point} {{ @ = count(); }}", "-p", str(process.pid)
+                )
+            )
+            for point in (f"uprobe:{path}:spin*", f"usdt:{path}:hot:*")
+        ]
+        for running in traces:
+            until(lambda: WARNING.search(running.said), what=lambda: running.said)  # noqa: B023 - in its round
             done = running.stop()
-        assert done.status == 0
-        matched = WARNING.fullmatch(done.overhead[0])
-        assert matched is not None
-        found.append(matched["remedy"])
+            assert done.status == 0
+            matched = WARNING.fullmatch(done.overhead[0])
+            assert matched is not None
+            remedies.append(matched["remedy"])
     limit = "--max-rate N"
-    assert found == [
+    assert remedies == [
         "a predicate does not help, it comes after the trap; name fewer functions (@[func] = count() shows which are"
         f" hit), or let {limit} detach it",
         f"a predicate does not help, it comes after the trap; {limit} detaches it",
@@ -216,7 +233,8 @@ def test_one_of_two_attach_points_of_a_clause_ends_alone(
 def test_hits_that_a_predicate_sends_on_count_too(backend: str, place: Callable[[str], Path], clean: None) -> None:
     path = place("hot")
     program = f"usdt:{path}:hot:spin /arg0 < 0/ {{ @a = count(); }}"
-    done = tracer("--backend", backend, "--max-rate", "10000", "-e", program, "-c", f"{path} 4")
+    with hot(path) as process:  # the trace ends with its only attach point
+        done = tracer("--backend", backend, "--max-rate", "10000", "-e", program, "-p", str(process.pid))
     assert cut(done, f"usdt:{path}:hot:spin", 10_000) is not None
 
 
@@ -226,7 +244,8 @@ def test_q_leaves_out_the_warning_but_not_what_is_incomplete(
     path = place("hot")
     point = f"usdt:{path}:hot:spin"
     program = f"{point} {{ @a = count(); }}"
-    done = tracer("-q", "--backend", backend, "--max-rate", "10000", "-e", program, "-c", f"{path} 4")
+    with hot(path) as process:
+        done = tracer("-q", "--backend", backend, "--max-rate", "10000", "-e", program, "-p", str(process.pid))
     matched = cut(done, point, 10_000)
     assert matched is not None
     assert (done.status, done.said) == (0, f"{matched[0]}\n")

@@ -55,6 +55,27 @@ def test_queries_are_counted_by_text_and_timed_by_process(
     assert "@start" not in found
 
 
+def test_queries_are_spans_of_their_process(postgres: Cluster, backend: str, tmp_path: Path, clean: None) -> None:
+    """One that fails has no end: those behind it are timed all the same."""
+    point = f"usdt:{postgres.server}:postgresql:query"
+    program = (
+        f"span:{point}__start..{point}__done {{ @[str(arg0)] = count(); @ns = min(duration);"
+        " @same[str(arg0) == after(str(arg0))] = count(); }"
+    )
+    queries = script(postgres, "SELECT 42;\nSELECT 43;\n")
+    with tracing(tmp_path, "--backend", backend, "-f", "json", "-e", program) as running:
+        transactions = postgres.pgbench(queries, CLIENTS, TRANSACTIONS)
+        slept = script(postgres, "SELECT 1 / 0;\nSELECT pg_sleep(0.1);\n")
+        postgres.psql_file(slept)
+        done = running.stop()
+    answer = maps(done)
+    assert transactions == CLIENTS * TRANSACTIONS
+    assert answer["@"]["SELECT 42;"] == answer["@"]["SELECT 43;"] == transactions
+    assert answer["@"]["SELECT pg_sleep(0.1);"] == 1 and "SELECT 1 / 0;" not in answer["@"]
+    assert answer["@same"] == {"true": sum(answer["@"].values())} and answer["@ns"] > 1000
+    assert done.err == "Attached 2 probes\ntracer: 1 span left out: its thread has ended, and no end of it was seen\n"
+
+
 def test_a_long_query_is_counted_by_its_beginning(
     postgres: Cluster, backend: str, tmp_path: Path, clean: None
 ) -> None:

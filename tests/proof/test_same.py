@@ -23,7 +23,7 @@ import pytest
 from tests.proof import native
 from tests.proof.same import CHUNK, HALVED, WRITTEN, Report, Spoil, check
 
-COUNT = int(os.environ.get("TRACER_PROOF", "5000"))
+COUNT = int(os.environ.get("TRACER_PROOF", "2500"))
 FIRST = int(os.environ.get("TRACER_PROOF_SEED", "0"))
 _CORES = os.cpu_count() or 1
 _FEW = 10

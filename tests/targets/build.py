@@ -115,6 +115,7 @@ RECIPES: dict[str, Recipe] = {
     "narrow-O0": Recipe(("narrow.c",), ("-O0", "-g", *_NARROW)),
     "narrow-plain": Recipe(("narrow.c",), ("-O2", *_NARROW)),
     "carts": Recipe(("carts.cc",), compiler="g++"),
+    "flows": Recipe(("flows.cc",), ("-O1", "-g", "-foptimize-sibling-calls", "-pthread"), compiler="g++"),
     "call-trees": Recipe(("call_trees.cc",), ("-O1", "-g", "-pthread"), compiler="g++"),
 }
 

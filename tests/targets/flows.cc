@@ -1,5 +1,5 @@
 // Random trees of calls in three threads: recursion, exceptions, longjmp(), tail calls. Prints the tree of each thread
-// as `tracer flow` does, but for the times. `flows SEED`.
+// as `tracer flow` does, but for the times. `flows SEED`. With another word it calls `calm` again and again instead.
 #include <csetjmp>
 #include <cstdint>
 #include <cstdio>
@@ -117,6 +117,9 @@ PROBED long f_root(long n)
     return r;
 }
 
+PROBED long part(long n) { long r = 2 * n; KEPT(r); return r; }
+PROBED long calm(long n) { long r = part(n) + 1; usleep(20000); KEPT(r); return r; }
+
 static void show(const Node &node, int depth)
 {
     int tid = syscall(SYS_gettid);
@@ -146,6 +149,7 @@ static void *work(void *argument)
 int main(int count, char **words)
 {
     seed = count > 1 ? atol(words[1]) : 1;
+    for (long n = 0; count > 2; n++) calm(n);
     pthread_t threads[3];
     for (long i = 0; i < 3; i++) pthread_create(&threads[i], nullptr, work, (void *)i);
     for (pthread_t each : threads) pthread_join(each, nullptr);

@@ -92,7 +92,7 @@ def functions(kind: str) -> str:
 
 def settings() -> str:
     defaults = {each.name: str(each.default).lower() for each in fields(typed.Config) if each.name != "tuning"}
-    assert defaults.keys() == set(config.KNOWN) == SETTINGS.keys()
+    assert defaults.keys() == set(config.SETTINGS) == SETTINGS.keys()
     return table(
         ("setting", "default", "can be", "is"),
         *((f"`{name}`", defaults[name], f"{low} to {high}", SETTINGS[name] + NOT_THERE * (name in config.OURS))
@@ -191,7 +191,7 @@ def instructions() -> str:
 
 
 def ignored() -> str:
-    names = {*config.TUNING, *config.UNTOLD} - {*config.KNOWN}
+    names = {*config.TUNING, *config.UNTOLD} - {*config.SETTINGS}
     return fill(", ".join(f"`{name}`" for name in sorted(names)), 138)
 
 

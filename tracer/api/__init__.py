@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.api import events as events
 from tracer.api.running import Trace
 from tracer.errors import Diagnostic, Heard, Source, TracerError, UsageError
-from tracer.lang.config import KNOWN
+from tracer.lang.config import SETTINGS
 from tracer.render import notices as notices
 from tracer.tracing import Prepared, Request, Whom
 
@@ -90,6 +90,6 @@ def _heard() -> Iterator[list[str]]:
 
 def _settings(config: Mapping[str, Any] | None) -> dict[str, str]:
     given = dict(config or {})
-    if unknown := [name for name in given if name not in KNOWN]:
-        raise UsageError(f"no setting {', '.join(unknown)}", f"there are {', '.join(KNOWN)}")
+    if unknown := [name for name in given if name not in SETTINGS]:
+        raise UsageError(f"no setting {', '.join(unknown)}", f"there are {', '.join(SETTINGS)}")
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}

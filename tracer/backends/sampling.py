@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 
-from tracer.errors import Diagnostic, ProgramError, Source
+from tracer.errors import Diagnostic, ProgramError, Source, counted
 from tracer.kernel import perf
 from tracer.kinds.sampled import Sampled
 from tracer.lang.typed import Clause
 
+_HEADER = struct.Struct("=IHH")
 _NONE_SUCH = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP)
 _FORBIDDEN = (errno.EPERM, errno.EACCES)
 
@@ -21,6 +23,24 @@ def attributes(
     """The attributes of an event on one CPU, which is opened disabled. `flags`: others than that."""
     return perf.Attributes(
         site.type, site.config, sample_type, read_format, flags | perf.DISABLED, 0, clock, max_stack, period=site.period
+    )
+
+
+def throttles(data: bytes) -> int:
+    """How often the kernel stopped an event for the rest of a tick, by the records of a ring."""
+    found = position = 0
+    while position + _HEADER.size <= len(data):
+        kind, _, size = _HEADER.unpack_from(data, position)
+        found += kind == perf.RECORD_THROTTLE
+        position += max(size, _HEADER.size)
+    return found
+
+
+def held_back(times: int) -> str:
+    """The sentence about samples that the kernel did not take."""
+    return (
+        f"the kernel stopped sampling {counted(times, 'time')}, each until the next tick, as samples came too fast"
+        " (kernel.perf_event_max_sample_rate): ask for fewer"
     )
 
 

@@ -216,13 +216,14 @@ def btf_load(types: bytes) -> int:
 
 def program_load(
     code: bytes, name: str, *, sleepable: bool = False, multi: bool = False, kind: int = _KPROBE,
-    functions: Sequence[int] = (),
+    functions: Sequence[int] = (), explained: bool = True,
 ) -> int:
     """Loads bytecode and returns the program's descriptor.
 
     `sleepable` (Linux 6.0) lets it wait for pages; `multi` declares that it will be attached by `link_uprobes` (6.6).
     `functions` is where each of its functions begins, its own first, where the kernel calls some of them back: it asks
-    for their types then ("missing btf func_info"), and wants those that are called back to be static.
+    for their types then ("missing btf func_info"), and wants those that are called back to be static. A refusal has the
+    kernel's words where it is to be `explained`.
     """
     license_text = b"GPL\0"
     types, starts = 0, b""
@@ -258,13 +259,13 @@ def program_load(
         )
 
     try:
-        return _loaded(load)
+        return _loaded(load, explained)
     finally:
         if functions:
             os.close(types)
 
 
-def _loaded(load: Callable[[int, ctypes.Array[ctypes.c_char] | None], int]) -> int:
+def _loaded(load: Callable[[int, ctypes.Array[ctypes.c_char] | None], int], explained: bool = True) -> int:
     """Loads without a log, and where the kernel refuses once more for its words: without those about each instruction
     where it gave up, after a million of them or with 8,192 branches still to follow. They take ten seconds to write and
     say nothing.
@@ -273,6 +274,8 @@ def _loaded(load: Callable[[int, ctypes.Array[ctypes.c_char] | None], int]) -> i
         return load(0, None)
     except OSError as error:
         number = error.errno or errno.EINVAL
+    if not explained:
+        raise ProgramRefused(number, "")
     size, level = 1 << 20, _LOG_STATES if number in (errno.E2BIG, errno.EFAULT) else _LOG_INSTRUCTIONS
     while True:
         log = ctypes.create_string_buffer(size)

@@ -25,7 +25,6 @@ SAMPLE_TID = 1 << 1
 SAMPLE_TIME = 1 << 2
 SAMPLE_READ = 1 << 4
 SAMPLE_CALLCHAIN = 1 << 5
-SAMPLE_ID = 1 << 6
 SAMPLE_CPU = 1 << 7
 SAMPLE_RAW = 1 << 10
 SAMPLE_REGS_USER = 1 << 12
@@ -35,7 +34,7 @@ SAMPLE_WEIGHT = 1 << 14
 LARGEST_STACK = 65024
 """Bytes of a stack's copy: with what else is in a record they are less than 64 KiB, which perf's sizes end at."""
 
-FORMAT_LOST = 1 << 4
+FORMAT_ID, FORMAT_LOST = 1 << 2, 1 << 4
 
 DISABLED = 1 << 0
 INHERIT = 1 << 1
@@ -53,6 +52,7 @@ INHERIT_THREAD = 1 << 35
 
 RECORD_LOST = 2
 RECORD_COMM = 3
+RECORD_EXIT = 4
 RECORD_THROTTLE = 5
 RECORD_FORK = 7
 RECORD_SAMPLE = 9
@@ -188,18 +188,18 @@ def set_filter(fd: int, text: str) -> None:
 
 
 def identity(fd: int) -> int:
-    """The number that the samples of an event have (`SAMPLE_ID`)."""
+    """The number of a descriptor, as `FORMAT_ID` tells it."""
     number = ctypes.c_uint64()
     fcntl.ioctl(fd, _IOC_ID, number)
     return number.value
 
 
-def read_count(fd: int) -> tuple[int, int]:
+def read_count(fd: int, identified: bool = False) -> tuple[int, int]:
     """Hits so far, with those of inherited copies, and how many of them did not fit the ring (0 on kernels that do
-    not tell, before 6.0).
+    not tell, before 6.0). `identified`: it has `FORMAT_ID`.
     """
-    count, lost = struct.unpack("=QQ", os.read(fd, 16).ljust(16, b"\0"))
-    return count, lost
+    words = struct.unpack("=QQQ", os.read(fd, 24).ljust(24, b"\0"))
+    return words[0], words[2 if identified else 1]
 
 
 class Ring:
@@ -231,6 +231,14 @@ class Ring:
             error.call = "mmap of a perf ring"  # type: ignore[attr-defined]
             raise
 
+    @classmethod
+    def over(cls, fd: int, size: int) -> Ring:
+        """The ring of an event that is open already, whose descriptor stays its owner's. Raises `OSError`."""
+        ring = cls.__new__(cls)
+        ring.fd, ring.size = fd, size
+        ring._map()
+        return ring
+
     def _map(self) -> None:
         self._memory = mmap.mmap(
             self.fd, mmap.PAGESIZE + self.size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE
@@ -253,7 +261,7 @@ class Ring:
 
     def remap(self) -> None:
         """Maps the ring anew in a forked process, which the kernel does not give the mapping."""
-        self._unmap()  # first: the new mapping may be where the old one was
+        self.unmap()  # first: the new mapping may be where the old one was
         self._map()
 
     @property
@@ -295,11 +303,12 @@ class Ring:
         """Unmaps the ring and closes its descriptor; a second call does nothing."""
         if self.fd < 0:
             return
-        self._unmap()
+        self.unmap()
         os.close(self.fd)
         self.fd = -1
 
-    def _unmap(self) -> None:
+    def unmap(self) -> None:
+        """Leaves the descriptor open. While it is mapped, an event stays, though its descriptor is closed."""
         del self._head, self._tail
         self._memory.close()
 

@@ -55,6 +55,7 @@ class AttachPoint:
     file, and `file_offset` is `uprobe:/bin/app:offset:0x1234`, a place in it. `text` is the attach point as written.
     `source`, `line` and `column` are a place in source text (`uprobe:/bin/app:src/shop.c:36`,
     `uprobe:/bin/app@shop.c:36:5`); no column is 0, and `last` is the last line of `uprobe:/bin/app@shop.c:30-40`.
+    `until` is the end of `span:PROBE..PROBE`, whose start this is.
     `by_line` is `uprobe:/bin/app@shop.c:total:*`: each line of the functions. `cpp` is bpftrace's
     `uprobe:/bin/app:cpp:"ns::f"`: the name is one of C++ too.
     """
@@ -75,6 +76,7 @@ class AttachPoint:
     last: int = 0
     by_line: bool = False
     cpp: bool = False
+    until: AttachPoint | None = None
     apart: tuple[str, str] | None = None
     """Of `uprobe:/bin/app@shop.c:total*` "/bin/app" and "shop.c", which are meant unless there is a file of the whole
     `path`; then they become `path` and `source`, without a line.
@@ -166,8 +168,8 @@ class ProbeKind:
     clause in messages. `alone`: the site that an attach point is by itself, of a kind that looks for none. `machine`:
     those that it finds in no file. `reads` is what a clause may read beside what is known everywhere: "probe" (memory,
     stack, function of the hit process), "arguments", "note" (which says the size and sign of each argument), "return",
-    "call" (how long it took), "fields" (of an event's record), "stack" (of the program that is stopped in the kernel or
-    by it). `target` names what it finds in a file, "" where it goes into none; `sites` finds it there. `pattern`:
+    "call" (how long it took), "fields" (of an event's record), "stack" (of a program that is stopped in the kernel, or
+    anywhere). `target` names what it finds in a file, "" where it goes into none; `sites` finds it there. `pattern`:
     provider, name and whether the name is C++'s alone, of what follows the file where it is listed; raises `ValueError`
     with what it takes. `units`: what follows the word where there is no file to list. `places`: what `Site.kind` says
     of its sites. `told`: what they are called together, and the value that tells them apart.

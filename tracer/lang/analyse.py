@@ -130,9 +130,21 @@ def _units(
             points = tuple([clause.points[place] for place in group])
             unit_sites = every if len(group) == len(clause.points) else _of_points(every, group)
             unit = Unit(number, clause, KINDS[points[0].kind].clause, points, unit_sites)
-            for split_unit in _by_variables(program, unit, said):
-                yield split_unit
-                number += 1
+            if (last := clause.until) is not None:
+                ends = sites.get(end_of(index), alone((last,)))
+                until = Unit(number, clause, KINDS[last.kind].clause, (last,), ends)
+                unit = replace(unit, until=until)
+            units = [*_by_variables(program, unit, said)]
+            if unit.until is not None and len(units) > 1:
+                what = "what the span reads at its start is not in one place at all its probes"
+                said.append(Diagnostic(what, points[0].span, "write a span for each of them"))
+            yield from units
+            number += len(units)
+
+
+def end_of(index: int) -> int:
+    """The index in `sites` of those at the end of a span, the start of which is of the clause of an index."""
+    return -1 - index
 
 
 def _by_variables(program: ast.Program, unit: Unit, said: list[Diagnostic]) -> Iterator[Unit]:
@@ -186,7 +198,16 @@ def _clause(facts: Facts, checked: Checked) -> typed.Clause:
         unit.clause.span,
         unit.sites,
         tuple(point.span for point in unit.points),
+        until=None if checked.until is None else replace(checked.until, keys=_settled_keys(checked.until.keys)),
     )
+
+
+_Keys = tuple[tuple[typed.Expr, ...], tuple[typed.Expr, ...]]
+
+
+def _settled_keys(keys: _Keys) -> _Keys:
+    first, last = (tuple([rewrite(part, _settle) for part in key]) for key in keys)
+    return first, last
 
 
 def _settle(node: Node) -> Node:

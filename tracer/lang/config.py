@@ -37,7 +37,7 @@ WORDS = {
 TEXTS = ("str_trunc_trailer",)
 """Settings that can be any text."""
 
-KNOWN = (*LIMITS, *WORDS, *TEXTS)
+SETTINGS = (*LIMITS, *WORDS, *TEXTS)
 
 OURS = ("stack_copy", "stack_frames", "stack_unwind", "unsafe_returns", "unsafe", "inlined")
 MODES_OURS = ("python",)
@@ -88,7 +88,7 @@ GONE = (
 def told(config: Config) -> list[tuple[str, int | bool | str]]:
     """The settings as `config()` shows them."""
     tuned = {**TUNING, **dict(config.tuning)}
-    return [(name, getattr(config, name) if name in KNOWN else value) for name, value in tuned.items()]
+    return [(name, getattr(config, name) if name in SETTINGS else value) for name, value in tuned.items()]
 
 
 def asked_of(config: Config, feature: str) -> str:
@@ -111,7 +111,7 @@ def configure(
         fault: Diagnostic | None
         if name == "unsafe":
             fault = Diagnostic("a program cannot allow itself to be unsafe", setting.span, "run it with --unsafe")
-        elif name in KNOWN:
+        elif name in SETTINGS:
             config, fault = _set(config, name, setting.value, setting.value_span)
         elif name in UNTOLD:
             continue
@@ -124,13 +124,13 @@ def configure(
     environment = environment or {}
     for variable in sorted(environment):
         name = _plain(variable)
-        if name in (*KNOWN, *TUNING) and variable.lower() != name:
-            set_it = _set if name in KNOWN else _tuned
+        if name in (*SETTINGS, *TUNING) and variable.lower() != name:
+            set_it = _set if name in SETTINGS else _tuned
             config, fault = set_it(config, name, environment[variable], NOWHERE, f" (environment variable {variable})")
             if fault:
                 diagnostics.append(fault)
     for name, value in (given or {}).items():
-        if name not in KNOWN:
+        if name not in SETTINGS:
             raise ValueError(f"{name} is no setting")
         config, fault = _set(config, name, value, NOWHERE)
         if fault:
@@ -200,5 +200,5 @@ def _refuse(name: str, setting: Setting) -> Diagnostic | None:
         return Diagnostic(f"the setting {name} has no effect any more", setting.span, "leave it out", "warning")
     from tracer.lang import suggest
 
-    listed = suggest.hint(name, KNOWN, "known are " + ", ".join(name for name in KNOWN if name != "unsafe"))
+    listed = suggest.hint(name, SETTINGS, "known are " + ", ".join(name for name in SETTINGS if name != "unsafe"))
     return Diagnostic(f"unknown setting '{setting.name}'", setting.span, listed)

@@ -148,8 +148,8 @@ def bits(holder: typed.Expr, field: Field, span: Span) -> typed.Expr:
     assert isinstance(field.type, IntType | BoolType)
     wide = INT64 if isinstance(field.type, IntType) and field.type.signed else UINT64
     up, down = 64 - field.shift - field.width, 64 - field.width
-    left = fold(typed.Binary(wide, span, "<<", convert(holder, wide), typed.IntLit(wide, span, up)))
-    return convert(fold(typed.Binary(wide, span, ">>", left, typed.IntLit(wide, span, down))), field.type)
+    shifted = fold(typed.Binary(wide, span, "<<", convert(holder, wide), typed.IntLit(wide, span, up)))
+    return convert(fold(typed.Binary(wide, span, ">>", shifted, typed.IntLit(wide, span, down))), field.type)
 
 
 def tuple_items(expr: typed.Expr) -> tuple[typed.Expr, ...]:

@@ -53,7 +53,7 @@ def walk(node: AnyNode) -> Iterator[AnyNode]:
 def walk_program(program: ast.Program) -> Iterator[ast.Expr | ast.Stmt]:
     """Every node of a syntax tree."""
     for clause in program.clauses:
-        for node in (clause.predicate, *clause.body):
+        for node in (clause.by, clause.predicate, *clause.body):
             if node is not None:
                 yield from walk(node)
 

@@ -33,6 +33,10 @@ def lower(
     sites_so_far: Mapping[int, tuple[Site, ...]] | None = None,
 ) -> Plan:  # fmt: skip
     """The plan of a program; see `Plan` for the others. Pure: no root and no kernel is needed."""
+    if any(clause.until is not None for clause in program.clauses):
+        from tracer.plan.calls.spans import with_spans
+
+        program = with_spans(program)
     if any(any(map(_TAIL, in_files(clause.sites))) for clause in program.clauses):
         from tracer.plan.tail_calls import with_tail_calls
 

@@ -22,6 +22,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
     missed = _missed(program) if loss.unreadable else ""
     ends = (site for clause in program.clauses if clause.ends is not None for site in in_files(clause.sites))
     returns = bool(loss.abandoned) and any(site.is_return_probe for site in ends)
+    full_inside = any(program.maps[name].inner for name in loss.full)
     causes = (
         (
             loss.events,
@@ -86,7 +87,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
             loss.unseen,
             "{} left out: its end was seen, but not its beginning: the probe there was not attached yet, or no more,"
             " or the process forked in the call"
-            + (", or there was no room to note it" if any(program.maps[name].inner for name in loss.full) else ""),
+            + (", or there was no room to note it" if full_inside else ""),
             "call",
         ),
         (
@@ -96,6 +97,13 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
             + (", or its end was among the lost events" if loss.events else ""),
             "call",
         ),
+        (
+            loss.orphaned,
+            "{} of spans left out: no start was seen before, as it came before the trace, or is not what the span names"
+            + (", or there was no room to note it" if full_inside else ""),
+            "end",
+        ),
+        (loss.unfinished, "{} left out: its thread has ended, and no end of it was seen", "span"),
         (loss.divisions, "{} by zero: 1 is used as the result", "division"),
         (loss.stacks, "{} could not be walked: too many new ones came at once, or the thread has none", "stack"),
     )
@@ -106,7 +114,7 @@ def _full(maps: Sequence[str], program: Program) -> str:
     """The maps that were full, and how there is room."""
     most = program.config.max_map_keys
     if maps and all(program.maps[name].inner for name in maps):
-        return "as many calls were under way as are followed, and new ones were not noted; name fewer functions"
+        return "as many calls or spans were under way as are followed, and new ones were not noted; name fewer probes"
     maps = [name for name in maps if not program.maps[name].inner]
     declared = [name for name in maps if program.maps[name].most]
     remedies = [f"raise the {program.maps[name].most} of let {name} = …" for name in declared]

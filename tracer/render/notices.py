@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass
-from tracer.errors import counted
+from tracer.errors import and_more, counted
 
 if TYPE_CHECKING:
     from tracer.errors import Diagnostic, Source
@@ -22,7 +22,7 @@ something, is not; a detail is for those who want to know all; data is for progr
 """
 
 _NAMED, _NAMED_PLACES = 8, 3
-_EACH = 3
+_NAMED_POINTS = 3
 """Attach points for one reason that have a sentence each; more share one."""
 
 
@@ -154,9 +154,7 @@ class LeftOut(Notice):
     attached: int
 
     def __str__(self) -> str:
-        names = ", ".join(self.places[:_NAMED_PLACES])
-        rest = len(self.places) - _NAMED_PLACES
-        names += f" and {rest} more" if rest > 0 else ""
+        names = and_more(self.places[:_NAMED_PLACES], len(self.places))
         places = counted(self.attached + len(self.places), "place")
         return f"{len(self.places)} of {places} left out: the kernel cannot probe the instruction at {names}"
 
@@ -386,9 +384,9 @@ def _times(hits: int) -> str:
 
 
 def _some(points: Sequence[str]) -> str:
-    if len(points) <= _EACH:
+    if len(points) <= _NAMED_POINTS:
         return ", ".join(points)
-    return ", ".join(points[:_EACH]) + f" and {len(points) - _EACH} more"
+    return ", ".join(points[:_NAMED_POINTS]) + f" and {len(points) - _NAMED_POINTS} more"
 
 
 def _numbers(pids: Sequence[int]) -> str:

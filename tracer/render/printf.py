@@ -50,7 +50,7 @@ def compiled_formats(
     program: Program, values: Callable[[int], ValueText], own_arguments: Callable[[int], Sequence[int]]
 ) -> dict[int, Format]:
     """The function for each index into `Program.formats` that a printf uses. One index stands for one list of types.
-    `values` has the texts for an index, `own` which of its arguments are the program's own.
+    `values` has the texts for an index, `own_arguments` which of its arguments are the program's own.
     """
     return {
         index: compile_format(program.formats[index], types, values(index), own_arguments(index))
@@ -72,7 +72,7 @@ def argument_types(program: Program) -> dict[int, tuple[Type, ...]]:
 
 def compile_format(format: str, types: Sequence[Type], texts: ValueText, own_arguments: Sequence[int] = ()) -> Format:
     """The function for a format and the types of its arguments: one for each conversion, before it one for each `*`.
-    Those whose places are in `own` need no escape.
+    Those whose places are in `own_arguments` need no escape.
 
     What is no conversion is text. Bytes that are not UTF-8 stand in `format` as surrogate escapes.
     """

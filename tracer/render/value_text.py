@@ -171,8 +171,8 @@ class ValueText:
     def key(
         self, types: tuple[Type, ...], join: bytes = b", ", item_join: bytes = b", ", own_parts: tuple[bool, ...] = ()
     ) -> Show:
-        """The function for a map's keys: the parts without parentheses, joined by `join`. Parts that are the program's
-        `own` need no escape.
+        """The function for a map's keys: the parts without parentheses, joined by `join`. The `own_parts` are
+        the program's own, and need no escape.
 
         Parts that are tuples themselves keep their parentheses and use `item_join`.
         """
@@ -201,7 +201,8 @@ class ValueText:
     def _frame(self, pid: int, address: int, returned: bool) -> bytes:
         name = self._symbols.frame(pid, address, returned)
         *inlined, (_, place) = self._symbols.sources(pid, address, returned) or [("", "")]
-        lines = [*(f"[inlined] {function}{_at(where)}" for function, where in inlined), f"{name}{_at(place)}"]
+        functions = [f"[inlined] {function}{_line_suffix(where)}" for function, where in inlined]
+        lines = [*functions, f"{name}{_line_suffix(place)}"]
         return b"".join([b"%b%b\n" % (_FRAME_INDENT, _encoded(line)) for line in lines])
 
     def _perf_frame(self, pid: int, address: int, returned: bool) -> bytes:
@@ -226,7 +227,7 @@ class ValueText:
         return _encoded(self._symbols.symbol(symbol.pid, symbol.address)) if symbol.address else b"0"
 
 
-def _at(place: str) -> str:
+def _line_suffix(place: str) -> str:
     return f"@{place}" if place else ""
 
 

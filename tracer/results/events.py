@@ -78,8 +78,9 @@ class Loss:
     (`backends.nested_returns`), -1 for a number that is not known; `busy` hits found no memory for their strings and
     records, as others had it all; `outrun` values of min() and max() were given up, as others went further again and
     again; `shut_out` hits came while another program of BPF ran on their CPU. `unseen` are ends of calls whose
-    beginnings were not seen, `abandoned` calls without an end. `divisions` by zero took 1 for their result, as in
-    bpftrace: nothing is missing, but the answer may not be what was meant.
+    beginnings were not seen, `abandoned` calls without an end; `orphaned` are ends of spans without a start,
+    `unfinished` starts of spans whose thread has ended. `divisions` by zero took 1 for their result, as in bpftrace:
+    nothing is missing, but the answer may not be what was meant.
     """
 
     events: int = 0
@@ -95,6 +96,8 @@ class Loss:
     outrun: int = 0
     unseen: int = 0
     abandoned: int = 0
+    orphaned: int = 0
+    unfinished: int = 0
     shut_out: int = 0
     divisions: int = 0
     full: frozenset[str] = frozenset()
@@ -114,13 +117,15 @@ class Loss:
 
 class OpenCall(NamedTuple):
     """A call that was under way at the end: its function, its thread, how long ago it began, and what it was called
-    with, as `args.n = 3`.
+    with, as `args.n = 3`. Or a span (`is_span`): `function` is its text, `thread` None of one by a key, and `arguments`
+    has the key first.
     """
 
     function: str
-    thread: int
+    thread: int | None
     age_ns: int
     arguments: tuple[str, ...]
+    is_span: bool = False
 
 
 @dataclass(frozen=True, slots=True)

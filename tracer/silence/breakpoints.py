@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 
+from tracer.errors import and_more
 from tracer.host.file_users import listed, uses_of
 from tracer.host.maps import Picture
 from tracer.host.stat import facts_of, pids
@@ -70,7 +71,7 @@ class Breakpoints:
                 done.setdefault(pids, []).append(by_spot[spot].probe)
                 # One that has ended meanwhile is not seen again: it had its breakpoint to its end.
                 self.noted[spot].update(dict.fromkeys(pids, "set"))
-        return [(_some(names), self._listed(pids)) for pids, names in done.items()]
+        return [(and_more(names[:_NAMED], len(names)), self._listed(pids)) for pids, names in done.items()]
 
     def _forget(self, place: ProcessPlace) -> None:
         self.noted.get(_spot_of(place), {}).pop(place.pid, None)
@@ -108,11 +109,6 @@ class Breakpoints:
                     where = pid, site.path, *site.place
                     lacking.append(ProcessPlace(*where, site.semaphore or 0, site.is_return_probe))
         return lacking
-
-
-def _some(names: Sequence[str]) -> str:
-    rest = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _words(state: str, who: str, several: bool, site: FileSite) -> str:

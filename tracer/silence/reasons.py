@@ -9,7 +9,7 @@ from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tracer.errors import TracerError
+from tracer.errors import TracerError, and_more
 from tracer.host.file_users import Other, Uses, listed, uses_of
 from tracer.kinds.registry import kind_of
 from tracer.kinds.site import Spot, paths_of
@@ -279,7 +279,7 @@ def _kind_of_code(
     if not _is_entry(site) or any(other.copy for other in every):
         return None
     if copies := _copies(binary.symbols, site.address):
-        shown = ", ".join(copies[:_COPIES]) + (f" and {len(copies) - _COPIES} more" if len(copies) > _COPIES else "")
+        shown = and_more(copies[:_COPIES], len(copies))
         return f"the compiler made {shown} of {name}, which is called instead: name that"
     inlined = inlined_of(site.path, site.address) if _has_debug_information_here(binary.elf) else None
     if inlined is None:

@@ -11,7 +11,7 @@ import shlex
 import time
 from collections.abc import Iterator, Sequence
 
-from tracer.errors import TracerError, printable
+from tracer.errors import TracerError, and_more, printable
 from tracer.host.memory import words_of
 from tracer.host.named import CUT, comm_of, name_of, of_kernel, zombie
 from tracer.host.stat import ENDED, OF_KERNEL, Facts, facts_of, has_others, pids
@@ -56,9 +56,8 @@ def nobody(name: str) -> TracerError:
 
 def said(chosen: Sequence[int]) -> str:
     """A line that names the chosen processes."""
-    more = f" and {len(chosen) - _SHOWN} more" if len(chosen) > _SHOWN else ""
     number = "process" if len(chosen) == 1 else f"{len(chosen)} processes:"
-    return f"{number} {', '.join(map(_about, chosen[:_SHOWN]))}{more}"
+    return f"{number} {and_more(map(_about, chosen[:_SHOWN]), len(chosen))}"
 
 
 def described(pid: int) -> str:

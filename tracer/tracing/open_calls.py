@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from tracer.dataclass import replace
 from tracer.errors import TracerError, counted, printable
 from tracer.host.maps import Mapping, mappings
 from tracer.host.stat import ENDED, facts_of
@@ -59,6 +60,9 @@ class OpenCalls:
         threads = _Threads()
         open_calls: list[OpenCall] = []
         for calls in self._program.calls:
+            if calls.is_span:
+                open_calls += self._spans(calls, threads, loss)
+                continue
             loss.unseen += self._number(calls.unseen) - self._before[calls.unseen]
             loss.abandoned += self._number(calls.abandoned)
             memory = self._maps.snapshot(calls.memory).items if calls.memory else {}
@@ -74,6 +78,22 @@ class OpenCalls:
                 shown = _shown(self._program, calls, values)
                 open_calls.append(OpenCall(calls.functions[function], thread, age, shown))
         return sorted(open_calls, key=lambda call: -call.age_ns)
+
+    def _spans(self, calls: Calls, threads: _Threads, loss: Loss) -> Iterator[OpenCall]:
+        """The same of a clause of spans."""
+        loss.orphaned += self._number(calls.unseen) - self._before[calls.unseen]
+        memory = self._maps.snapshot(calls.memory).items if calls.memory else {}
+        for key, note in self._maps.snapshot(calls.open).items.items():
+            assert isinstance(note, tuple) and isinstance(note[0], int)
+            thread = None if calls.keys else key[0]
+            assert thread is None or isinstance(thread, int)
+            if thread is not None and not threads.are_in(thread, None, note[0]):
+                loss.unfinished += 1
+                continue
+            values = (*key[: len(calls.keys)], *note[len(note) - calls.noted :], *_tuple(memory.get(key)))
+            read = replace(calls, read=(*calls.keys, *calls.read))
+            age = max(self._detached - note[0], 0)
+            yield OpenCall(calls.functions[0], thread, age, _shown(self._program, read, values), True)
 
     def _number(self, counter: str) -> int:
         value = self._maps.snapshot(counter).items.get((), 0)
@@ -143,13 +163,15 @@ def _mapped(thread: int) -> tuple[Sequence[Mapping], int]:
 
 
 def told(calls: Sequence[OpenCall]) -> CallsTold:
-    """The calls under way, in words."""
+    """The calls or spans under way, in words."""
     words = [_told(call) for call in calls[:_MOST]]
     words += [f"{len(calls) - _MOST} more"] if len(calls) > _MOST else []
-    return CallsTold(f"{counted(len(calls), 'call')} had not ended: {'; '.join(words)}")
+    things = sorted({"span" if call.is_span else "call" for call in calls})
+    count = counted(len(calls), *things) if len(things) == 1 else f"{len(calls)} {'s and '.join(things)}s"
+    return CallsTold(f"{count} had not ended: {'; '.join(words)}")
 
 
 def _told(call: OpenCall) -> str:
     age = f"{call.age_ns / 1e9:.1f} s" if call.age_ns >= 100_000_000 else f"{call.age_ns / 1e6:.1f} ms"
-    which = f"{printable(call.function)}({', '.join(call.arguments)}) in thread {call.thread}"
-    return f"{which}, begun {age} before the end"
+    where = "" if call.thread is None else f" in thread {call.thread}"
+    return f"{printable(call.function)}({', '.join(call.arguments)}){where}, begun {age} before the end"

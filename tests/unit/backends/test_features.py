@@ -43,7 +43,8 @@ def test_every_feature_has_a_state_and_every_no_a_reason_and_a_remedy(backend: s
 def test_no_feature_of_bcc_is_refused_for_what_is_not_tried_for_a_plan() -> None:
     """`host.capabilities(wanted)` takes for there what has no trial of its own: these have."""
     tried = {
-        features.SEMAPHORE: {"ref_ctr"}, features.MAP_WALK: {"walks"}, features.FOLLOW: {"task_newtask"},
+        features.SEMAPHORE: {"ref_ctr"}, features.MAP_WALK: {"walks"}, features.STOPPED_STACK: {"user_registers"},
+        features.FOLLOW: {"task_newtask"},
         features.TASKS: {"btf", "kernel_reads"}, features.INTERPRETED: {"btf", "kernel_reads", "atomics"},
     }  # fmt: skip
     for lacking in LACKING:
@@ -59,12 +60,13 @@ def test_no_feature_of_bcc_is_refused_for_what_is_not_tried_for_a_plan() -> None
 def test_what_nobody_could_try_is_unknown_where_it_matters() -> None:
     names = (
         "sleepable", "atomics", "walks", "mappings", "long_keys", "late_allocation", "uprobe_multi", "task_newtask",
+        "user_registers",
     )  # fmt: skip
     states = settled(bcc.states, {**dict.fromkeys(names, None), "ref_ctr": False, "btf": True, "kernel_reads": True})
     assert {feature for feature, state in states.items() if state is None} == {
         features.FOLLOW, features.STRING, features.STRING_COMPUTED, features.LOAD, features.LOAD_COMPUTED,
         features.AGGREGATION, features.MAP, features.MAP_WALK, features.BUFFER_SIZED, features.INTERPRETED,
-        features.USER_STACK, features.SYMBOL, features.POINTER_32,
+        features.USER_STACK, features.STOPPED_STACK, features.SYMBOL, features.POINTER_32,
     }  # fmt: skip
     assert isinstance(states[features.SEMAPHORE], Unsupported)
     assert states[features.MANY_SITES] == Supported(), "it works in either way"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,15 @@ PROGRAMS: dict[tuple[str, ...], str] = {
         "call:libc:malloc /duration > 10us && (arg0 > 9 || arg0 == 1)/ { print(ustack); }\n"
         "call:libc:malloc /duration > 10us && (arg0 > 9 || arg0 == 1)/\n"
     ),
+    ("latency", "span:usdt:libc:libc:setjmp..uprobe:libc:free by (pid, arg0)", "--top", "2"): (
+        "config = { print_maps_on_exit = false }\n"
+        "span:usdt:libc:libc:setjmp..uprobe:libc:free by (pid, arg0)"
+        " { @ns = hist(duration); @quantiles = quantiles(duration); }\nEND { print(@ns, 2); print(@quantiles, 2); }\n"
+    ),
+    ("latency", "span:uprobe:libc:malloc..uprobe:libc:free", "--slower", "1ms"): (
+        "span:uprobe:libc:malloc..uprobe:libc:free /duration > 1ms/"
+        ' { printf("%s %-7d %-16s %d ns\\n", strftime("%H:%M:%S", nsecs), pid, comm, duration); }\n'
+    ),
     ("trace", "libc:free"): (
         'uprobe:libc:free { printf("%s %-7d %-16s %s\\n", strftime("%H:%M:%S", nsecs), pid, comm, func); }\n'
     ),
@@ -78,6 +88,47 @@ def test_show_prints_the_program_of_a_command(words: tuple[str, ...], capsys: py
     assert main([*words, "--show"]) == 0
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == (PROGRAMS[words], "")
+    parse(Source(shown.out))
+
+
+FLOWS = r"""
+#include <setjmp.h>
+#define PROBED __attribute__((noinline, noclone))
+#define KEPT(x) __asm__ volatile("" : "+r"(x) : : "memory")
+PROBED void quiet(long *at) { KEPT(at); }
+PROBED int below(int n, int m) { quiet(0); KEPT(n); return n + m; }
+PROBED int top(int n) { jmp_buf here; if (setjmp(here)) return 1; int r = below(n, 2); KEPT(r); return r; }
+int main(int count, char **words) { return top(count) + !words; }
+"""
+
+
+def test_the_program_of_a_flow_notes_where_it_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """So what is hit elsewhere costs no record; and no argument is read that no function has."""
+    (tmp_path / "app.c").write_text(FLOWS)
+    app = tmp_path / "app"
+    subprocess.run(["gcc", "-w", "-O1", "-g", f"{app}.c", "-o", str(app)], check=True)
+    assert main(["flow", f"{app}:top", "--filter", "arg0 > 1", "--show"]) == 0
+    shown = capsys.readouterr()
+    lines = shown.out.replace(str(app), "APP").splitlines()
+    here = 'time=nsecs, tid=tid, func=func, sp=reg("sp")'
+    begins = f'{here}, back=*(uint64 *)reg("sp")'
+    address = lines[-1].partition(":0x")[2].partition(" ")[0]
+    assert (lines, shown.err) == (
+        [
+            "config = { print_maps_on_exit = false }",
+            'uprobe:APP:top { if (!@in[tid] || reg("sp") - @in[tid] < 262144) { if (arg0 > 1) { @in[tid] = reg("sp"); }'
+            f" else {{ delete(@in, tid); }} }} if (@in[tid]) {{ print(({begins}, pid=pid, comm=comm, arg0=arg0,"
+            " arg1=arg1)); } }",
+            f"uprobe:APP:below, uprobe:APP:quiet /@in[tid]/ {{ print(({begins}, arg0=arg0, arg1=arg1)); }}",
+            f"uretprobe:APP:below /@in[tid]/ {{ print(({here}, retval=retval)); }}",
+            f"uretprobe:APP:quiet /@in[tid]/ {{ print(({here})); }}",
+            f"uretprobe:APP:top /@in[tid]/ {{ print(({here}, retval=retval));"
+            ' if (reg("sp") - @in[tid] <= 8) { delete(@in, tid); } }',
+            f"uprobe:APP:0x{address} /@in[tid] && (uint32)reg(\"ax\") != 0/"
+            ' { print((time=nsecs, tid=tid, sp=reg("sp") - 8, why="longjmp()")); }',
+        ],
+        "",
+    )
     parse(Source(shown.out))
 
 
@@ -139,6 +190,13 @@ REFUSED: dict[tuple[str, ...], str] = {
     ),
     ("latency", "usdt:libc:libc:setjmp"): (
         "tracer: error: usdt:libc:libc:setjmp: only functions are called; name one, such as libc:getaddrinfo\n"
+    ),
+    ("flow",): "tracer: error: no probe; tracer flow libc:malloc is one; tracer list FILE finds them\n",
+    ("flow", "usdt:libc:libc:setjmp"): (
+        "tracer: error: usdt:libc:libc:setjmp: only functions are called; name one, such as libc:getaddrinfo\n"
+    ),
+    ("flow", "libc:malloc", "--filter", "arg0 } END { exit(1)"): (
+        f"--filter:1:6\narg0 }} END {{ exit(1)\n     ^ error: the value has ended before '}}'{_WHOLE}\n"
     ),
     ("flame", "--weight", "arg0"): "tracer: error: --weight needs --probe; such as --probe libc:malloc\n",
 }

@@ -123,4 +123,9 @@ def test_the_verifier_is_asked_about_each_instruction_only_where_it_has_not_give
 
     with pytest.raises(bpf.ProgramRefused) as refused:
         bpf._loaded(load)
-    assert (levels, refused.value.errno, refused.value.log) == ([(0, None), (level, 1 << 20)], number, "the reason")
+    assert levels == [(0, None), (level, 1 << 20)]
+    assert (refused.value.errno, refused.value.log) == (number, "the reason")
+    with pytest.raises(bpf.ProgramRefused) as unexplained:
+        bpf._loaded(load, explained=False)
+    assert levels[2:] == [(0, None)]
+    assert (unexplained.value.errno, unexplained.value.log) == (number, "")

@@ -73,12 +73,13 @@ def _load_sleepable(
     said: tuple[str, ...] = ()
     here = _here(program)
 
-    def load(sleepable: bool) -> None:
+    def load(sleepable: bool, explained: bool = True) -> None:
         compiled = _compiled(program, multi, by_place is not None, sleepable)
         waiting = waits if sleepable else frozenset[str]()
         load_programs(
-            loaded, program.plan, program.generated, compiled, waiting, multi=multi, groups=by_place, here=here
-        )
+            loaded, program.plan, program.generated, compiled, waiting, multi=multi, groups=by_place, here=here,
+            explained=explained,
+        )  # fmt: skip
 
     if waits and not trials.has("sleepable"):
         said = (f"{_QUICK}: the kernel has no sleepable uprobe programs (Linux 6.0)",)
@@ -86,7 +87,7 @@ def _load_sleepable(
         said = (f"{_QUICK}: the kernel does not say which pages come (bpf_find_vma and BTF, Linux 5.17)",)
     elif waits:
         try:
-            load(sleepable=True)
+            load(sleepable=True, explained=program.loops and not program.repeats)  # else it is all the same why not
             return ()
         except Refused as error:
             if _can_repeat(error, program):

@@ -113,6 +113,13 @@ class ThreadName:
 
 
 @dataclass(frozen=True, slots=True)
+class ToldName:
+    """`comm` at what does not carry it: by what the kernel tells of threads. `late`: see `FromSample`."""
+
+    late: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Constant:
     """A value known beforehand; None for an argument that cannot be read at these sites."""
 
@@ -143,7 +150,7 @@ class ChildPid:
     """`cpid`: known once the session is open."""
 
 
-Source = Number | Text | Block | Held | ThreadName | Constant | FromSample | UserStack | ChildPid
+Source = Number | Text | Block | Held | ThreadName | ToldName | Constant | FromSample | UserStack | ChildPid
 """Where the value of a leaf comes from; `fetch` and `guard` index the fetches of the event."""
 
 
@@ -172,6 +179,8 @@ class Fetches:
                 return FromSample(name, self.attacher.late and name in ("pid", "tid"))
             case values.BuiltIn(name="comm") if self.attacher.thread_name is not None:
                 return ThreadName(self.index(self.attacher.thread_name))
+            case values.BuiltIn(name="comm"):
+                return ToldName(self.attacher.late)
             case values.BuiltIn(name="cpid"):
                 return ChildPid()
             case values.Argument() | values.ReturnValue() | values.Register():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tracer.backends.ftrace import trigger as hist
 from tracer.backends.ftrace.attach.model import Attacher
 from tracer.backends.ftrace.attach.registry import attacher_of
-from tracer.backends.ftrace.fetchargs import Source, Text, UserStack
+from tracer.backends.ftrace.fetchargs import Source, Text, ToldName, UserStack
 from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.trigger import Trigger
 from tracer.dataclass import dataclass, replace
@@ -129,7 +129,7 @@ class ProbeEvent(uprobe_events.UprobeEvent):
     @property
     def ends(self) -> bool:
         """Whether calls end there that a clause has seen begin."""
-        return any(run.clause.ends is not None for runs in self.branches for run in runs)
+        return any(run.clause.is_end for runs in self.branches for run in runs)
 
     @property
     def wants_stack(self) -> bool:
@@ -262,7 +262,13 @@ class FtraceProgram:
     @property
     def wants_cpu(self) -> bool:
         """Whether samples must say their CPU."""
-        return self.awaits_samples or any(getattr(source, "name", "") == "cpu" for source in self._sources())
+        wanted = any(getattr(source, "name", "") == "cpu" for source in self._sources())
+        return self.awaits_samples or wanted or self.wants_names
+
+    @property
+    def wants_names(self) -> bool:
+        """Whether threads must be followed for their names."""
+        return any(isinstance(source, ToldName) for source in self._sources())
 
     def _sources(self) -> Iterator[Source]:
         for event in self.events:

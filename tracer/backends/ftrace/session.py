@@ -36,6 +36,7 @@ from tracer.steps.python.runtime import Runtime
 if TYPE_CHECKING:
     from tracer.backends import Surroundings
     from tracer.backends.ftrace.read.hist_maps import HistTriggers
+    from tracer.backends.ftrace.read.thread_names import ThreadNames
     from tracer.backends.nested_returns import Nested
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
     from tracer.plan.model import Plan
@@ -49,7 +50,7 @@ class FtraceSession:
         around.check(program.plan)
         self._around = around
         self.details: tuple[str, ...] = ()
-        self.missed: tuple[str, ...] = ()
+        self._missed: tuple[str, ...] = ()
         self._program = program
         self._target = target
         self._loss = Loss()
@@ -73,6 +74,16 @@ class FtraceSession:
         self._tallied: tuple[ProbeEvent, ...] = ()
         self._tallies: list[tuple[bool, int]] = []
         self._own_returns: list[int] = []
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """See `Session`."""
+        times = self._attachment.throttled if self._attachment is not None else 0
+        if not times:
+            return self._missed
+        from tracer.backends.sampling import held_back
+
+        return *self._missed, held_back(times)
 
     @property
     def not_undone(self) -> str | None:
@@ -155,7 +166,7 @@ class FtraceSession:
     def _look_after(self) -> None:
         """Whether a process has got memory that no fetch may wait for, or a thread waits."""
         if self._waits is not None and (said := self._waits.look(self._detach_soon, self._around.waits)) is not None:
-            self.missed += (said,)
+            self._missed += (said,)
 
     def _detach_soon(self, point: int) -> None:
         """Detaches without a wait: others may hold the lock that this needs, and wait for the thread that hangs."""
@@ -354,7 +365,14 @@ class FtraceSession:
         """Lets what the events count go into the maps, and what they sample to the clauses."""
         if self._around.places is not None:
             self._runtime.place = self._around.places.place
-        decoders = self._decoders(definitions, attachment, events)
+        named: ThreadNames | None = None
+        if self._program.wants_names:
+            from tracer.backends.ftrace.read.thread_names import NUMBER, ThreadNames
+
+            named = ThreadNames(attachment.shape)
+        decoders = self._decoders(definitions, attachment, events, named=named)
+        if named is not None:
+            decoders[NUMBER] = named.decoder
         self._clauses.take(decoders, attachment.shape.event)
         if not decoders and not self._program.awaits_samples:
             return
@@ -367,10 +385,11 @@ class FtraceSession:
             for beside in attachment.beside:
                 format, proper = definitions.format(beside), decoders[definitions.format(beside.event).id]
                 decoders[format.id] = strings.decoder(beside, format, proper)
-        attachment.read(decoders, self._around.unwinder, upkeep)
+        attachment.read(decoders, self._around.unwinder, upkeep, named)
 
     def _decoders(
-        self, definitions: Definitions, attachment: Attachment, events: Sequence[ProbeEvent], first: int = 0
+        self, definitions: Definitions, attachment: Attachment, events: Sequence[ProbeEvent], first: int = 0,
+        named: ThreadNames | None = None,
     ) -> dict[int, Decoder]:
         """The decoders of the events that are sampled, by their ids; what others count goes into the maps. `first`: the
         number of the first among the descriptors.
@@ -378,6 +397,7 @@ class FtraceSession:
         separate = self._program.plan.separate_points
         clauses = ClauseDecoders(self._typed, self._runtime, self.gone if separate else None)
         clauses.child_pid, clauses.unwinder = self._target.child_pid, self._around.unwinder
+        clauses.named = named
         decoders: dict[int, Decoder] = {}
         own_returns = bool(self._tallied) and not any(event.counts == RETURNS for event in self._tallied)
         for number, event in enumerate(events, first):

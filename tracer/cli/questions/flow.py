@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracer.kinds.site import FileSite
-    from tracer.resolve.sites.below import Flow, Traced
+    from tracer.lang.types.outside import Parameter
+    from tracer.resolve.below import Flow, Traced
     from tracer.tracing import Prepared
 
 EXAMPLE = "sudo tracer flow /usr/bin/redis-server:processCommand -p redis-server --depth 2"
@@ -141,6 +142,15 @@ def _returns(function: "Traced") -> bool:
     return not isinstance(function.result, str) or function.result == NOT_SAID
 
 
+def _parameters(function: "Traced") -> "tuple[Parameter, ...] | None":
+    """None where they are not known: assembler's functions are described, and nothing of them is."""
+    from tracer.resolve.dwarf.calls.results import NOT_SAID
+
+    parameters = function.parameters
+    unknown = isinstance(parameters, str) or (not parameters and function.result == NOT_SAID)
+    return None if unknown or isinstance(parameters, str) else parameters
+
+
 def _arguments(functions: "Sequence[Traced]") -> str:
     """Those that the parameters of the functions ask for."""
     pieces = [
@@ -156,14 +166,12 @@ def _arguments(functions: "Sequence[Traced]") -> str:
 def _below(word: str, prepared: "Prepared", below: Below, unsafe_returns: bool) -> "Flow":
     from tracer.cli.questions.text import probe
     from tracer.lang.syntax import attach
-    from tracer.resolve.sites.below import flow_of
+    from tracer.resolve.below import flow_of
 
     points = []
     for name in (word, *(below.more or ())):
-        named = probe(name)
-        if named.kind != "uprobe":
-            raise UsageError(f"{name}: only functions have a flow", "name one, such as libc:getaddrinfo")
-        points.append(attach.read(named.text, 0)[0])
+        function = probe(name).whole_call().text.partition(":")[2]
+        points.append(attach.read(f"uprobe:{function}", 0)[0])
     return flow_of(points[0], prepared.target, below.depth, below.only, points[1:], unsafe_returns)
 
 
@@ -232,7 +240,7 @@ def _run(prepared: "Prepared", flow: "Flow", asked: Asked, below: Below) -> int:
     functions = {
         function.name: Function(
             without_parameters(function.name), f"uprobe:{function.point}",
-            None if isinstance(function.parameters, str) else function.parameters,
+            _parameters(function),
             None if isinstance(function.result, str) else function.result,
             _returns(function), function.name in above, function.leaves,
         )

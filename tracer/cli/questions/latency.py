@@ -9,6 +9,7 @@ from tracer.cli.options import Asked
 from tracer.cli.questions.asking import Counting, Probes, Results, Stack, given, question, run
 from tracer.errors import UsageError
 
+_SPAN_TOLD = 'printf("%s %-7d %-16s %d ns\\n", strftime("%H:%M:%S", nsecs), pid, comm, duration);'
 EXAMPLE = "sudo tracer latency libc:getaddrinfo --by 'str(args.name)' --slower 10ms"
 
 
@@ -26,7 +27,8 @@ def command(
     ] = None,
     stack: Stack = False,
 ) -> int:
-    """Show how long calls of functions take, in nanoseconds: a histogram, percentiles and the longest.
+    """Show how long calls of functions take, in nanoseconds: a histogram, percentiles and the longest. Or how long a
+    span takes: 'span:PROBE..PROBE [by KEY]'.
 
     --by and --filter know the arguments as they were when the call began, retval, duration and depth. Calls that have
     not ended are told at the end.
@@ -43,13 +45,17 @@ def program(words: "Sequence[str]", slower: "str | None", stack: bool, counting:
 
     key, only = counting.words()
     calls = [probe(word).whole_call() for word in words]
+    spans = any(call.is_span for call in calls)
+    if spans and len(calls) > 1:
+        raise UsageError("a span is asked for alone", "run a command for each")
     if slower is not None:
         if any(option is not None for option in (counting.by, counting.period, counting.times, counting.top)):
             raise UsageError("--slower prints calls, and counts none", "leave out --by, -i, -n and --top, or --slower")
         least = expression(slower, "--slower")
         longer = f"duration > {least.text}" if least.is_number else f"duration > ({least.text})"
         holds = Words(f"{longer} && ({only.text})" if only.text else longer)
-        return (clause(calls, holds, "print(ustack);") if stack else "") + clause(calls, holds, None)
+        stacks = clause(calls, holds, "print(ustack);") if stack else ""
+        return stacks + clause(calls, holds, _SPAN_TOLD if spans else None)
     if stack:
         raise UsageError("-s is for calls that are printed", "--slower TIME prints those that take longer")
     brackets = f"[{inner}]" if (inner := key_of(calls, key)) else ""

@@ -20,21 +20,27 @@ from tracer.lang.walk import walk
 UNPRINTED = "config = { print_maps_on_exit = false }\n"
 """Before a program that prints its maps itself."""
 
+_BY = re.compile(r"\s+by\b")
 _PERIOD = re.compile(r"([1-9]\d*)(ms|s|m|)")
 _ESCAPED_OR_QUOTE = re.compile(r'\\.|"', re.S)
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """An attach point as the language spells it; `kind` as in the text."""
+    """An attach point as the language spells it; `kind` as in the text, "span" for one with its key."""
 
     text: str
     kind: str
 
     @property
+    def is_span(self) -> bool:
+        """Whether it is what lies between two probes."""
+        return self.kind == "span"
+
+    @property
     def is_function(self) -> bool:
         """Whether it is a function's entry, or a place in one."""
-        return not SPELLINGS[self.kind].has_notes
+        return not self.is_span and not SPELLINGS[self.kind].has_notes
 
     @property
     def several(self) -> bool:
@@ -48,13 +54,17 @@ class Probe:
 
     def at_return(self) -> Probe:
         """The return of the same function."""
+        if self.is_span:
+            return self
         kind = SPELLINGS[self.kind]
         if not kind.enters or "return" in kind.reads:
             return self
         return Probe(f"uretprobe:{self.text.partition(':')[2]}", "uretprobe")
 
     def whole_call(self) -> Probe:
-        """The calls of the same function. Raises `UsageError`."""
+        """The calls of the same function, or the span. Raises `UsageError`."""
+        if self.is_span:
+            return self
         kind = SPELLINGS[self.kind]
         if "call" in kind.reads:
             return self
@@ -87,7 +97,7 @@ def probe(word: str) -> Probe:
         raise UsageError(
             f"{word}: no probe", "a function is FILE:FUNCTION, such as libc:malloc; --by EXPR counts by a value"
         )
-    has_kind = kind in SPELLINGS or attach.refusal(kind) is not None
+    has_kind = kind in SPELLINGS or kind == "span" or attach.refusal(kind) is not None
     lead = "" if has_kind else "uprobe:"
     source = Source(word, "PROBE")
     try:
@@ -96,6 +106,9 @@ def probe(word: str) -> Probe:
         diagnostic = fault.diagnostic
         place = Span(max(diagnostic.span.start - len(lead), 0), max(diagnostic.span.end - len(lead), 1))
         raise ProgramError(source, [Diagnostic(diagnostic.message, place, diagnostic.hint)]) from None
+    if point.until is not None and (by := _BY.match(word, end)):
+        _read(word[by.end() :], "PROBE", lambda parser: (parser.key(),))
+        return Probe(word, "span")
     if end < len(lead + word):
         place = Span(end - len(lead), len(word))
         hint = 'a file or name with blanks or commas needs quotes of its own: \'"/my app":"f(int, char)"\''
@@ -155,6 +168,8 @@ def key_of(probes: Sequence[Probe], by: Words) -> str:
         return by.text
     if len(probes) == 1 and not probes[0].several:
         return ""
+    if any(probe.is_span for probe in probes):
+        return "probe"
     one_file = len({probe.file for probe in probes}) == 1 and not any(mark in probes[0].file for mark in "*?[")
     one_kind = len({probe.kind for probe in probes}) == 1
     return "func" if one_file and one_kind and all(probe.is_function for probe in probes) else "probe"

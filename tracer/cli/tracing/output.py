@@ -68,9 +68,9 @@ class Output:
         except OSError as error:
             raise self._failure(error) from None
         piped = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
-        self._own = _reopened(descriptor) if stat.S_ISFIFO(mode) or os.isatty(descriptor) else -1
-        self._descriptor = descriptor if self._own < 0 else self._own
-        self._polite = self._own < 0 and (piped or os.isatty(descriptor))
+        self._reopened = _reopened(descriptor) if stat.S_ISFIFO(mode) or os.isatty(descriptor) else -1
+        self._descriptor = descriptor if self._reopened < 0 else self._reopened
+        self._polite = self._reopened < 0 and (piped or os.isatty(descriptor))
         self._gone: select.epoll | None = None
         if piped and needed:
             self._gone = select.epoll()
@@ -123,8 +123,8 @@ class Output:
             gone = self._gone.fileno()
             self._controls.wake = tuple(descriptor for descriptor in self._controls.wake if descriptor != gone)
             self._gone.close()
-        if self._own >= 0:
-            os.close(self._own)
+        if self._reopened >= 0:
+            os.close(self._reopened)
 
     def _push(self) -> None:
         """Writes what is there. Where a signal asks for the end meanwhile, the rest stays until the probes are gone."""

@@ -58,10 +58,6 @@ def formatted(call: Call, output: typed.Output | None = None) -> typed.Printf | 
     return typed.Printf(call.span, index, tuple(values))
 
 
-def _cat(call: Call) -> typed.Stmt | None:
-    return formatted(call, typed.Output("cat", call.span))
-
-
 def _system(call: Call) -> typed.Stmt | None:
     return formatted(call, typed.Output("system", call.span)) if allowed(call) else None
 
@@ -101,7 +97,8 @@ def formatting(name: str, help: str, example: str, rule: Callable[[Call], typed.
 FUNCTIONS = (
     formatting("printf", "prints values as C's printf does", 'printf("%d %s\\n", arg0, comm);', formatted),
     formatting(
-        "cat", "prints the file of that name as it is when the hit is shown", 'cat("/proc/%d/cmdline", pid);', _cat
+        "cat", "prints the file of that name as it is when the hit is shown", 'cat("/proc/%d/cmdline", pid);',
+        lambda call: formatted(call, typed.Output("cat", call.span)),
     ),
     formatting(
         "system", "runs a command in a shell when the hit is shown, and prints what it prints; needs --unsafe",

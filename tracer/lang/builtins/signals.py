@@ -6,7 +6,7 @@ import signal as numbers
 
 from tracer.lang import features, typed
 from tracer.lang.builtins.printing import allowed
-from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V
+from tracer.lang.constructs import BuiltinFunction, Call, Parameter
 from tracer.lang.fold import constant, convert
 from tracer.lang.types import BOOL, INT64, IntType, StringType
 from tracer.lang.types.combine import a_type
@@ -70,15 +70,12 @@ def _sends(call: Call) -> tuple[typed.Stmt, ...] | None:
     return typed.VarSet(span, asked.slot, number), typed.If(span, outside, (wrong,), sends)
 
 
-def _lower(ctx: Lowering[V], call: typed.Call) -> V:
-    return ctx.signal(ctx.value(call.args[0]), call.name == "signal_thread")
-
-
 def _of(name: str, whom: str) -> BuiltinFunction:
     return BuiltinFunction(
         name, "statement", f"{name}(signal)", (Parameter("value"),), None,
         f"sends {whom} a signal, by name or number, at the moment of the hit; needs --unsafe",
-        f'if (arg0 > 4096) {{ {name}("STOP"); }}', place="probe", rule=_sends, lower=_lower,
+        f'if (arg0 > 4096) {{ {name}("STOP"); }}', place="probe", rule=_sends,
+        lower=lambda ctx, call: ctx.signal(ctx.value(call.args[0]), call.name == "signal_thread"),
         needs=features.SIGNAL,
     )  # fmt: skip
 

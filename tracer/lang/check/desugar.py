@@ -28,7 +28,8 @@ def desugared(program: ast.Program) -> ast.Program:
     for clause in program.clauses:
         predicate = None if clause.predicate is None else rewrite(clause.predicate, change)
         body = tuple(rewrite(statement, change) for statement in clause.body)
-        clauses.append(replace(clause, predicate=predicate, body=body))
+        by = None if clause.by is None else rewrite(clause.by, change)
+        clauses.append(replace(clause, predicate=predicate, body=body, by=by))
     return replace(program, clauses=tuple(clauses))
 
 

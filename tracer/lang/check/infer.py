@@ -48,6 +48,7 @@ class Checked:
     predicate: typed.Expr | None
     body: tuple[typed.Stmt, ...]
     slots: Mapping[Hashable, int]
+    until: typed.Until | None = None
 
 
 def infer(program: ast.Program, units: tuple[Unit, ...], config: typed.Config) -> tuple[Context, list[Checked]]:
@@ -108,7 +109,12 @@ def _checked(ctx: Context, unit: Unit) -> Checked:
     ctx.begin(unit)
     clause = unit.clause
     predicate = None if clause.predicate is None else condition(ctx, clause.predicate, "the predicate")
-    return Checked(unit, *unrolled(ctx, predicate, statements(ctx, clause.body)), ctx.slots)
+    body = unrolled(ctx, predicate, statements(ctx, clause.body))
+    if unit.until is None:
+        return Checked(unit, *body, ctx.slots)
+    from tracer.lang.check.spans import until
+
+    return Checked(unit, *body, ctx.slots, until(ctx))
 
 
 def _look(program: ast.Program, part: _Part, config: typed.Config, facts: Facts) -> bool:

@@ -38,7 +38,8 @@ def expanded(program: ast.Program) -> ast.Program:
     for clause in program.clauses:
         predicate = None if clause.predicate is None else expander.expand(clause.predicate, ())
         body = tuple([expander.expand(statement, ()) for statement in clause.body])
-        clauses.append(replace(clause, predicate=predicate, body=body))
+        by = None if clause.by is None else expander.expand(clause.by, ())
+        clauses.append(replace(clause, predicate=predicate, body=body, by=by))
     clauses += expander.uncalled()
     if diagnostics:
         raise ProgramError(program.source, diagnostics)

@@ -30,6 +30,9 @@ def _program(program: ast.Program) -> Iterator[str]:
         yield f"clause {index}"
         for point in clause.points:
             yield f"{INDENT}{_point(point)}"
+        if clause.until is not None:
+            by = "" if clause.by is None else f" by {TREE.text(clause.by)}"
+            yield f"{INDENT}until {_point(clause.until)}{by}"
         if clause.predicate is not None:
             yield f"{INDENT}when {TREE.text(clause.predicate)}"
         yield from TREE.body(clause.body, 1)

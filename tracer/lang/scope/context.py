@@ -20,7 +20,7 @@ from tracer.lang.types import IntType, PointerType, Type
 from tracer.lang.types.combine import SmallType, settled
 from tracer.lang.types.declared import Declared
 
-_OWN = r"\$\w+\.(\w+)\.\d+"
+_LOCAL = r"\$\w+\.(\w+)\.\d+"
 """A variable of a macro or a function, as `macros.expand` names it; compiled only when a message needs it."""
 _RESULT = r"\$(\w+)\.result\.0\d+"
 """What a function returns, as `macros.functions` names it."""
@@ -35,6 +35,8 @@ class Unit:
     kind: ClauseKind
     points: tuple[ast.AttachPoint, ...]
     sites: tuple[Site, ...]
+    until: Unit | None = None
+    """Of a span the same clause at its end, of which `after()` and `retval` are; this one is at its start."""
 
     @property
     def places(self) -> Sequence[FileSite]:
@@ -49,11 +51,15 @@ class Unit:
     @property
     def has_result(self) -> bool:
         """Whether what a function returns is known at every site."""
+        if self.until is not None:
+            return self.until.has_result
         points = {site.point for site in self.sites} or range(len(self.points))
         return all(self.reads("return", self.points[number]) for number in points)
 
     def reads(self, what: str, point: ast.AttachPoint | None = None) -> bool:
         """Whether a clause of the kind of an attach point, its first without one, may read it (`ProbeKind.reads`)."""
+        if self.until is not None and what in ("call", "return"):
+            return what == "call" or self.until.reads(what)
         return what in KINDS[(point or self.points[0]).kind].reads
 
     def reading(self, what: str) -> list[Site]:
@@ -115,6 +121,19 @@ class Context:
         self.types = replace(self.types, sites=tuple(unit.places))
         self.scopes, self.slots, self.loops, self.lost = [{}], {}, [], False
 
+    @contextmanager
+    def at_end(self) -> Iterator[None]:
+        """Goes on, for a while, where a span ends; elsewhere nothing changes."""
+        unit, words, types = self.unit, self.words, self.types
+        if unit.until is not None:
+            self.unit = unit.until
+            self.words = frozenset([site.word for site in unit.until.places] or [8])
+            self.types = replace(types, sites=tuple(unit.until.places))
+        try:
+            yield
+        finally:
+            self.unit, self.words, self.types = unit, words, types
+
     def expr(self, node: ast.Expr) -> typed.Expr | None:
         """A typed expression: what the rules make of a part of the tree."""
         return self.expressions(self, node)
@@ -164,7 +183,7 @@ class Context:
         """Says a diagnostic in words of the user: variables by their names, and where the call is, unless it shows."""
         callee, call = self.calls[-1]
         message, hint = (
-            text and re.sub(_OWN, r"$\1", re.sub(_RESULT, r"the result of \1()", text))
+            text and re.sub(_LOCAL, r"$\1", re.sub(_RESULT, r"the result of \1()", text))
             for text in (diagnostic.message, diagnostic.hint)
         )
         if not call.start <= diagnostic.span.start < call.end:

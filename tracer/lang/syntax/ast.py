@@ -333,7 +333,7 @@ class Setting:
 @dataclass(frozen=True, slots=True)
 class Clause:
     """`attach points /predicate/ { body }`. `uncalled`: it never runs, and checks a function that nobody calls. `bare`:
-    it has no body, and shows its hits (`check.bare`).
+    it has no body, and shows its hits (`check.bare`). `by`: of `span:PROBE..PROBE by KEY`.
     """
 
     points: tuple[AttachPoint, ...]
@@ -342,6 +342,12 @@ class Clause:
     span: Span
     uncalled: bool = False
     bare: bool = False
+    by: Expr | None = None
+
+    @property
+    def until(self) -> AttachPoint | None:
+        """The end of a span."""
+        return self.points[0].until if self.points else None
 
 
 @dataclass(frozen=True, slots=True)

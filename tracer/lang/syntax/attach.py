@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Fault, Span
 from tracer.kinds.model import AttachPoint, Part, ProbeKind
 from tracer.kinds.registry import SPELLINGS, named
@@ -23,6 +24,9 @@ _NAME = re.compile(r"\w+=", re.ASCII)
 _ESCAPE = re.compile(rb'\\(["\\nrt]|x[0-9a-fA-F]{2})')
 _ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 _OF_TESTS = re.compile(r"(?:\w+=)?(?:test|bench):[^\s:,/{}]+(?=[\s,/{])", re.ASCII)
+_SPAN = "span:"
+_BETWEEN = r'(?:"(?:\\.|[^"\\\n])*"|[^"\s,{{])*?(\.\.)(?=(?:{}):)'
+"""The dots behind the first probe of a span, which stand before the kind of the other."""
 _PARAM = r"\$([0-9]{1,6})"
 
 
@@ -97,6 +101,26 @@ def _takes_source(word: Part) -> bool:
     return word.text in SPELLINGS and SPELLINGS[word.text].source_lines
 
 
+def _span(text: str, start: int, params: Sequence[str]) -> tuple[AttachPoint, int]:
+    """`span:PROBE..PROBE`: the first probe, which has the other as its end. Raises `Fault`."""
+    form = "write span:PROBE..PROBE, as in span:usdt:FILE:PROVIDER:NAME..usdt:FILE:PROVIDER:NAME"
+    begin = start + len(_SPAN)
+    between = re.compile(_BETWEEN.format("|".join(SPELLINGS))).match(text, begin)
+    if between is None:
+        end = scan(text, begin, params)[1]
+        raise Fault(Diagnostic("a span has two probes, with two dots between them", Span(start, end), form))
+    first, end = read(text[: between.start(1)], begin, params)
+    if end != between.start(1):
+        raise Fault(Diagnostic("the first probe of the span has ended before this", Span(end, between.start(1)), form))
+    last, end = read(text, between.end(1), params)
+    for point in (first, last):
+        kind = SPELLINGS[point.kind]
+        if not kind.clause.at_hits or kind.pairs:
+            what = f"a span is between two probes, and {point.kind} is none that is hit once at its start or end"
+            raise Fault(Diagnostic(what, point.span, "name a usdt, uprobe, uretprobe or tracepoint"))
+    return replace(first, until=last), end
+
+
 def left_out(text: str, start: int) -> int | None:
     """The offset behind an attach point of the kinds that bpftrace leaves out unless it is asked for tests; None where
     another one stands.
@@ -111,6 +135,8 @@ def read(text: str, start: int, params: Sequence[str] = ()) -> tuple[AttachPoint
     """
     if named := _NAME.match(text, start):
         start = named.end()
+    if text.startswith(_SPAN, start):
+        return _span(text, start, params)
     parts, end = scan(text, start, params)
     for part in parts:
         if not part.text:

@@ -222,7 +222,7 @@ def _encode(char: str) -> bytes:
 
 
 def _escape(text: str, offset: int) -> tuple[bytes | None, int]:
-    """The bytes an escape stands for (None: unknown) and where the text goes on; `at` is after the backslash."""
+    """The bytes an escape stands for (None: unknown) and where the text goes on; `offset` is after the backslash."""
     if match := re.compile(_OCTAL_ESCAPE).match(text, offset):
         value = int(match.group(), 8)
         return bytes([value]) if value < 256 else None, match.end()

@@ -224,18 +224,36 @@ class Parser(StatementParser):
             self._seek_brace(position)
             if self.lexer.peek().kind == "end":  # what is wrong with the attach point took the rest of the text
                 return ast.Clause(tuple(points), None, (), Span(start, position))
+        by = self._span_key(points)
         predicate = self._optional_predicate()
         if not self.next_is("{"):
             token = self.lexer.peek()
             # `PROBE // { … }` is a comment, and was meant to be more than that.
             nothing = token.kind == "end" and points and "{" not in self.source.text[points[-1].span.end :]
-            if nothing and all("probe" in KINDS[point.kind].reads for point in points):
+            bare = all(point.until is None and "probe" in KINDS[point.kind].reads for point in points)
+            if nothing and bare:
                 return ast.Clause(tuple(points), predicate, (), Span(start, token.span.end), bare=True)
             self.fail(
                 f"expected '{{' after the attach point, found {token.describe()}", token.span, self._clause_hint(token)
             )
         body, end = self.block()
-        return ast.Clause(tuple(points), predicate, body, Span(start, end.end)) if points or faulty else None
+        return ast.Clause(tuple(points), predicate, body, Span(start, end.end), by=by) if points or faulty else None
+
+    def _span_key(self, points: list[ast.AttachPoint]) -> ast.Expr | None:
+        """The key of a span, which is alone in its clause."""
+        spans = [point for point in points if point.until is not None]
+        if not spans:
+            return None
+        if len(points) > 1:
+            self.fail("a span stands alone in its clause", spans[0].span, "write a clause for each")
+        if self.lexer.peek().text != "by":
+            return None
+        self.lexer.take()
+        return self.key()
+
+    def key(self) -> ast.Expr:
+        """The key of a span, behind its `by`: what an operator takes, since a `/` behind it begins the predicate."""
+        return self._operand()
 
     def _no_attach_point(self, start: int, position: int) -> None:
         """Raises where the clause does not even begin like one."""
@@ -303,7 +321,7 @@ class Parser(StatementParser):
             elif token.kind == "op" and token.text == "}":
                 depth -= 1
                 if depth <= 0:
-                    if self.at_quietly(";"):
+                    if self.next_is_quietly(";"):
                         self.lexer.take()
                     return
             elif token.kind == "op" and token.text == ";" and depth == 0:

@@ -67,7 +67,7 @@ def hint_at(text: str, offset: int) -> str | None:
 
 
 def hint_after(statement: ast.Stmt, kind: str) -> str | None:
-    """The hint for a statement that does not end where it could; `found` is the kind of the token there."""
+    """The hint for a statement that does not end where it could; `kind` is that of the token there."""
     expr = statement.expr if isinstance(statement, ast.ExprStmt) else None
     if isinstance(expr, ast.Call):
         return WORDS.get(expr.name)

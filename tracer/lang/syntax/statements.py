@@ -98,13 +98,13 @@ class StatementParser(ExpressionParser):
                 depth += 1
             elif token.text == "}":
                 depth -= 1
-                if depth == 0 and not self.at_quietly(";"):
+                if depth == 0 and not self.next_is_quietly(";"):
                     return
             elif token.text == ";" and depth == 0:
                 return
 
-    def at_quietly(self, text: str) -> bool:
-        """`at`, where a fault in the next token does not matter."""
+    def next_is_quietly(self, text: str) -> bool:
+        """`next_is`, where a fault in the next token does not matter."""
         try:
             return self.next_is(text)
         except Fault:

@@ -49,6 +49,19 @@ class MapDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class Until:
+    """The end of a span: its kind of clause, attach point and sites, and the key that the start and the end compute, ()
+    for the thread.
+    """
+
+    kind: ClauseKind
+    name: str
+    span: Span
+    sites: tuple[Site, ...]
+    keys: tuple[tuple[Expr, ...], tuple[Expr, ...]] = ((), ())
+
+
+@dataclass(frozen=True, slots=True)
 class Clause:
     """`probe, probe /predicate/ { body }`.
 
@@ -56,6 +69,7 @@ class Clause:
     uretprobe), or in user space. `slots` are the types of the scratch variables. `names` are the attach
     points as written, `spans` where they stand. `ends`: the id of the clause that runs where the calls begin which end
     at the sites of this one: both are of the same attach points (`plan.calls`).
+    `until`: of a span, which begins at the `sites`; `closes`: it is the clause at the end of one.
     """
 
     id: int
@@ -68,6 +82,13 @@ class Clause:
     sites: tuple[Site, ...] = ()
     spans: tuple[Span, ...] = ()
     ends: int | None = None
+    until: Until | None = None
+    closes: bool = False
+
+    @property
+    def is_end(self) -> bool:
+        """Whether it runs where calls or a span end: it shall run from before they begin, and until after it."""
+        return self.ends is not None or self.closes
 
     @property
     def period_ns(self) -> int:
@@ -82,6 +103,9 @@ class Calls:
     arguments; `memory` what was read there as they began ("" for nothing). `read` is where these stand in the text, and
     their types, the `noted` arguments first. `unseen` counts ends whose beginning was not seen, `abandoned` calls
     without an end, which others in their place have shown. `functions` are the names by number.
+
+    Of a span (`is_span`) the one "function" is the span, and `open` has those under way by thread, or by `keys` (where
+    they stand in the text), and by how many are under way around it with that key. None is shown to be abandoned.
     """
 
     open: str
@@ -92,6 +116,8 @@ class Calls:
     read: tuple[tuple[Span, Type], ...]
     noted: int
     goroutine: bool = False
+    is_span: bool = False
+    keys: tuple[tuple[Span, Type], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

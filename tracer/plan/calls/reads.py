@@ -69,18 +69,22 @@ _Node = TypeVar("_Node", Expr, Stmt)
 class Reads:
     """The predicate and the body of a clause of calls as they are at the end; `faults` gets what cannot be read.
     `noted` are the arguments that they ask for, `read` what they read in memory. Both are found in the variables of the
-    slots `record` and `memory`; that of `ended` has the time, and those of `times` what `TIMES` mean. `counted`: a note
-    has what it needs for them.
+    slots `record` and `memory`; that of `ended` has the time, and those of `values` the values of these names.
+    `counted`: a note has what times need. `span`: arguments in after() are those of the end.
     """
 
-    def __init__(self, clause: Clause, counted: bool, faults: list[Diagnostic]) -> None:
-        self._faults = faults
-        self.deep = any(isinstance(node, Builtin) and node.name == "depth" for node in walk_clause(clause))
+    def __init__(
+        self, clause: Clause, faults: list[Diagnostic], values: tuple[str, ...] = TIMES, counted: bool = False,
+        span: bool = False,
+    ) -> None:  # fmt: skip
+        self._faults, self._span = faults, span
+        built_ins = {node.name for node in walk_clause(clause) if isinstance(node, Builtin)}
+        self.deep = "depth" in built_ins and "depth" not in values
         self._parts = (BEGAN, *(AROUND, DEPTH) * self.deep, *(SPENT, TOLD) * counted)
         self.noted: list[Expr] = []
         self.read: list[Expr] = []
-        self.record, self.memory, self.ended, *times = range(len(clause.slots), len(clause.slots) + 3 + len(TIMES))
-        self.times = dict(zip(TIMES, times, strict=True))
+        self.record, self.memory, self.ended, *slots = range(len(clause.slots), len(clause.slots) + 3 + len(values))
+        self.values = dict(zip(values, slots, strict=True))
         self._where: list[Expr] = []
         condition = None if clause.predicate is None else self._at_end(clause.predicate, False)
         self._where += () if clause.predicate is None else _conditions(clause.predicate, True)
@@ -118,16 +122,16 @@ class Reads:
     def _at_end(self, node: _Node, after: bool) -> _Node:
         """The statement or expression as it is at the end of the call. `after`: memory is to be read there."""
         result: Expr | None = None
+        if isinstance(node, Builtin) and (slot := self.values.get(node.name)) is not None:
+            return Var(UINT64, node.span, slot, f"${node.name}")
         match node:
             case If(condition=condition, then=then, otherwise=otherwise):
                 first, second = self._under(condition, True, then), self._under(condition, False, otherwise)
                 return replace(node, condition=self._at_end(condition, after), then=first, otherwise=second)
             case Call(name="after", args=(inside,)):
                 result = self._at_end(inside, True)
-            case Arg() | Cast(type=IntType(), operand=Arg()):
+            case Arg() | Cast(type=IntType(), operand=Arg()) if not (self._span and after):
                 result = self._item(self.record, len(self._parts) + _number_in(self.noted, node), node)
-            case Builtin(name="duration" | "self_time" | "probe_time" as name):
-                result = Var(UINT64, node.span, self.times[name], f"${name}")
             case Builtin(name="depth"):
                 result = self.part(DEPTH, node.span)
             case Expr() if not after and _reads_memory(node):

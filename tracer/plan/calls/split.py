@@ -122,7 +122,7 @@ class _Split:
         if len(kinds) > 1:
             what = "calls of Go and of other languages are told apart in different ways"
             faults.append(Diagnostic(what, clause.spans[0], "write a clause for each"))
-        self._reads = Reads(clause, timing.counted, faults)
+        self._reads = Reads(clause, faults, counted=timing.counted)
         self._times = Times(clause, self._reads, self._whose(), timing.counted, timing.told, 3)
         functions: dict[tuple[object, str], int] = {}
         self._numbers = [

@@ -84,7 +84,7 @@ class Times:
         self.counted = counted
         self._timed = asks(clause) or (counted and told)
         self._begun = slot
-        self._sums = max(reads.times.values()) + 1
+        self._sums = max(reads.values.values()) + 1
         self._map = f"@ time in calls of {'goroutines' if len(whose) > 1 else 'threads'}"
 
     @property
@@ -126,7 +126,7 @@ class Times:
         steps: list[Stmt] = []
         if self.counted:
             steps += self._find(self._sums, TupleExpr(SUMS, span, (part(SPENT, span), part(TOLD, span))))
-        duration, alone, probes = (Var(UINT64, span, self._reads.times[name], f"${name}") for name in TIMES)
+        duration, alone, probes = (Var(UINT64, span, self._reads.values[name], f"${name}") for name in TIMES)
         if self._timed:
             taken = self._cost(BETWEEN)
             if self.counted:

@@ -54,8 +54,8 @@ class FlowRenderer(TextRenderer, Listener):
         leaving = [name for name, function in functions.items() if function.leaves]
         self.calls = Calls(above, leaving, self)
         self._hits = {number: _hit_of(shape) for number, shape in enumerate(program.shapes)}
-        self._arguments = {name: _shown_arguments(self.text, each) for name, each in functions.items()}
-        self._results = {name: _shown_result(self.text, each) for name, each in functions.items()}
+        self._arguments = {name: _shown_arguments(self.text, function) for name, function in functions.items()}
+        self._results = {name: _shown_result(self.text, function) for name, function in functions.items()}
 
     def event(self, event: Event, store: MapStore) -> None:
         """A record of a call, or anything else that the program prints."""
@@ -159,7 +159,7 @@ def _of_parameter(text: ValueText, parameter: Parameter) -> Callable[[tuple[Valu
             data[offset : offset + length] = (_number(values, index) >> bit).to_bytes(9, "little")[:length]
         return bytes(data)
 
-    if isinstance(kind, StructType):
+    if isinstance(kind, StructType) and kind.fields:
         show = text.of(kind)
         return lambda values: show(content(values).ljust(memory_size(kind), b"\0"))
     shown = _of_number(text, kind)

@@ -29,7 +29,7 @@ class TextFlow(FlowRenderer):
         self._last: dict[int, Open] = {}
         """The call of each thread that has begun last, until its line is written."""
         self._heads: dict[int, tuple[int, bytes]] = {}
-        self._lost = self._looked = 0
+        self._lost = self._looked = self._missed = 0
 
     def _line(self, thread: Thread, depth: int, text: bytes) -> None:
         self.write(b"%7d  %b%b\n" % (thread.number, _INDENT * depth, text))
@@ -57,11 +57,13 @@ class TextFlow(FlowRenderer):
             self._line(thread, call.depth, b"%b %b" % (self._call(call), end))
         else:
             self._open(thread)
-            own = duration(max(took - call.below_ns, 0))
-            self._line(thread, call.depth, b"} %b, self %b" % (end, own))
+            self_time = duration(max(took - call.below_ns, 0))
+            self._line(thread, call.depth, b"} %b, self %b" % (end, self_time))
 
     def left(self, thread: Thread, call: Open, time_ns: int, why: str) -> None:
         """It has no end."""
+        if not why:
+            self._look(time_ns)
         how = b"left by %b" % why.encode() if why else b"no return seen"
         if self._last.get(thread.number) is call:
             del self._last[thread.number]
@@ -73,6 +75,7 @@ class TextFlow(FlowRenderer):
     def unknown(self, thread: Thread, ended: Ended) -> None:
         """It is told as a comment, where it does not change how deep others are."""
         self._open(thread)
+        self._look(ended.time_ns)
         shown = self.result(ended)
         result = b"" if shown is None else b" = %b" % shown
         depth = thread.calls[-1].depth + 1 if thread.calls else 0
@@ -87,23 +90,28 @@ class TextFlow(FlowRenderer):
             for number, call in [*self._last.items()]:
                 if now - call.begun.time_ns > _PATIENCE_NS:
                     self._open(self.calls.threads[number])
-            lost = self.lost_so_far()
-            if lost > self._lost:
-                self._say_lost(lost)
+            self._say_lost(self.lost_so_far())
         super().flush()
 
     def lost(self, loss: Loss) -> None:
         """Says once more what is lost altogether."""
-        if loss.events > self._lost:
-            self._say_lost(loss.events)
+        self._say_lost(loss.events)
         super().lost(loss)
+
+    def _look(self, time_ns: int) -> None:
+        """Something is missing: asks whether it was lost, once for a while of the program's."""
+        if time_ns - self._missed >= _LOOK_NS:
+            self._missed = time_ns
+            self._say_lost(self.lost_so_far())
 
     def _say_lost(self, lost: int) -> None:
         more = lost - self._lost
-        self._lost = lost
-        self.write(
-            b"# %d records were lost about here: calls are missing, and what was inside one stands too far out\n" % more
-        )
+        if more > 0:
+            self._lost = lost
+            records = b"1 record was" if more == 1 else b"%d records were" % more
+            self.write(
+                b"# %b lost before this line: calls are missing, and what was inside one stands too far out\n" % records
+            )
 
     def finish(self) -> None:
         """What is under way at the end."""

@@ -60,13 +60,8 @@ def type_of(entry: Entry | None, key: str, name: str = "", deep: int = 0) -> Typ
     """The type of an entry. `key` names the file in `NamedType.place`; `name` is the typedef's by which it was reached.
     Raises `UnknownType`.
     """
-    while entry is not None and (entry.tag == dw.TYPEDEF or entry.tag in dw.QUALIFIERS):
-        deep += 1
-        if deep > _DEEPEST:
-            break
-        name = entry.text() or name if entry.tag == dw.TYPEDEF else name
-        entry = entry.follow(dw.TYPE)
-    if entry is None or deep > _DEEPEST:
+    entry, name, deep = _behind_names(entry, name, deep)
+    if entry is None:
         raise UnknownType("it has no type")
     entry = signed(entry) or entry
     size = entry.number(dw.BYTE_SIZE, 0) or 0
@@ -84,6 +79,17 @@ def type_of(entry: Entry | None, key: str, name: str = "", deep: int = 0) -> Typ
         case dw.POINTER_TO_MEMBER:
             return _block(entry.unit.address_size * (2 if to_function(entry) else 1))
     raise UnknownType("a type that the language does not have")
+
+
+def _behind_names(entry: Entry | None, name: str, deep: int) -> tuple[Entry | None, str, int]:
+    """The type behind typedefs and qualifiers, None for void or one that lies too deep; the name of the innermost
+    typedef, or `name` where there is none; and the depth.
+    """
+    while entry is not None and deep <= _DEEPEST and (entry.tag == dw.TYPEDEF or entry.tag in dw.QUALIFIERS):
+        deep += 1
+        name = entry.text() or name if entry.tag == dw.TYPEDEF else name
+        entry = entry.follow(dw.TYPE)
+    return entry if deep <= _DEEPEST else None, name, deep
 
 
 def to_function(entry: Entry) -> bool:
@@ -188,14 +194,8 @@ def _enumeration(entry: Entry, size: int, name: str) -> EnumType:
 
 def _target(entry: Entry | None, key: str, deep: int) -> Type | None:
     """The type that a pointer points to; None if it is unknown."""
-    name = ""
-    while entry is not None and (entry.tag == dw.TYPEDEF or entry.tag in dw.QUALIFIERS):
-        deep += 1
-        if deep > _DEEPEST:
-            return None
-        name = entry.text() or name if entry.tag == dw.TYPEDEF else name
-        entry = entry.follow(dw.TYPE)
-    if entry is None or entry.tag in (dw.SUBROUTINE_TYPE, dw.UNSPECIFIED) or deep > _DEEPEST:
+    entry, name, deep = _behind_names(entry, "", deep)
+    if entry is None or entry.tag in (dw.SUBROUTINE_TYPE, dw.UNSPECIFIED):
         return None
     if entry.tag in dw.RECORDS:
         entry = signed(entry) or entry

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tracer.errors import TracerError, printable
+from tracer.errors import TracerError, and_more, printable
 from tracer.kinds.model import AttachPoint
 from tracer.kinds.registry import is_return
 from tracer.resolve.binary import Binary
@@ -63,8 +63,8 @@ def refuse_returns(
     """Raises `TracerError` for the returns of what was inlined; of a wildcard, adds a line to `left_out`."""
     if is_pattern(point.name or ""):
         names = [*dict.fromkeys(printable(copy.name) for copy in copies)]
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        left_out.append(f"inlined copies do not return, and are left out: those of {', '.join(names[:_NAMED])}{more}")
+        shown = and_more(names[:_NAMED], len(names))
+        left_out.append(f"inlined copies do not return, and are left out: those of {shown}")
         return
     from tracer.resolve.functions.inlining import Inlined, at_places
 
@@ -104,7 +104,7 @@ def calls_of_copies(
     said = _begun_elsewhere(point, binary, name, functions, [copy for copy in names if copy not in copies])
     if not copies:
         return said
-    shown = ", ".join(copies[:_NAMED]) + (f" and {len(copies) - _NAMED} more" if len(copies) > _NAMED else "")
+    shown = and_more(copies[:_NAMED], len(copies))
     wild = f'"{name}*"' if written else f"{name}*"
     return [*said, f"some callers of {name} call a copy that the compiler made of it ({shown}): {wild} means all"]
 

@@ -22,7 +22,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 
 from tracer.dataclass import NamedTuple
-from tracer.errors import TracerError, printable
+from tracer.errors import TracerError, and_more, printable
 from tracer.host.maps import Mapping, Picture, mappings, path_of, users
 from tracer.host.memory import environment_of, open_memory, read
 from tracer.host.stat import directory
@@ -71,11 +71,10 @@ def implemented(
         in_kernel = any(chosen.get(unknown[0].address) == _VDSO for chosen in choices)
         raise _refused(binary, unknown[0], kind, in_kernel)
     if unknown := [*meant(unknown)]:
-        names = [printable(function.name) for function in unknown[:_NAMED]]
-        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        names = and_more((printable(function.name) for function in unknown[:_NAMED]), len(unknown))
         left_out.append(
             f"{len(unknown)} of {len(meant(functions))} functions left out: it is not known which code runs for the"
-            f" indirect functions {', '.join(names)}{more}"
+            f" indirect functions {names}"
         )
     return unique_places(implementations)
 

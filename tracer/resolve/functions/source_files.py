@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from operator import attrgetter
 
-from tracer.errors import NothingThere, TracerError, printable
+from tracer.errors import NothingThere, TracerError, and_more, printable
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.line_table import Sequence as Rows
 from tracer.resolve.elf.symbol_table import Function
@@ -33,10 +33,8 @@ def sequences_of(binary: Binary, source: str) -> list[Rows]:
         near = did_you_mean(name, sorted(binary.lines.source_names() - {name}))
         raise NothingThere(f"{shown}: no code comes from a source file '{text}'", near)
     if len(paths) > 1:
-        named = ", ".join(printable(path) for path in paths[:_MOST_NAMED])
-        more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
-        message = f"{shown}: '{text}' may be {len(paths)} source files: {named}{more}"
-        raise TracerError(message, "write more of the path")
+        named = and_more(map(printable, paths[:_MOST_NAMED]), len(paths))
+        raise TracerError(f"{shown}: '{text}' may be {len(paths)} source files: {named}", "write more of the path")
     return sequences
 
 

@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
-from tracer.errors import NothingThere, TracerError, printable
+from tracer.errors import NothingThere, TracerError, and_more, printable
 from tracer.kinds.arch import I386
 from tracer.kinds.model import AttachPoint, SiteLimit
 from tracer.kinds.registry import KINDS, is_return
@@ -371,10 +371,8 @@ def _at_risk(unsafe: Sequence[tuple[str, str]], switched: str | None) -> str:
     """The warning about what --unsafe-returns can do to the traced program."""
     from tracer.resolve.safety.plugins import FILTERED
 
-    names = [printable(name) for name, _ in unsafe[:_NAMED]]
-    more = f" and {len(unsafe) - _NAMED} more" if len(unsafe) > _NAMED else ""
+    which = and_more((printable(name) for name, _ in unsafe[:_NAMED]), len(unsafe))
     number = "1 return probe" if len(unsafe) == 1 else f"{len(unsafe)} return probes"
-    which = f"{', '.join(names)}{more}"
     how = f"no handler catches an exception that crosses {which} while the probe is there"
     if switched == FILTERED:
         how = f"one whose seccomp filter forbids it ends when {which} returns"

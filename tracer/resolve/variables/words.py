@@ -82,8 +82,8 @@ class VariableTexts:
                 return f"({size} bytes at {self._address(pointer, address)})"
             case ("cast", bits, _, inner):
                 return f"{bits} bits of {self._address(inner, address)}"
-            case ("+", left, ("const", number)):
-                return f"{self._address(left, address)}{number:+d}"
+            case ("+", base, ("const", number)):
+                return f"{self._address(base, address)}{number:+d}"
         op, left, right = tree
         return f"({self._address(left, address)} {op.removesuffix('s')} {self._address(right, address)})"
 

@@ -12,11 +12,12 @@ from functools import lru_cache
 from types import CodeType
 from typing import TYPE_CHECKING, Protocol, cast
 
+from tracer.kinds.registry import kind_of
 from tracer.kinds.site import ArgSpec, Const, Reg
 from tracer.lang.typed import Clause, Program
 from tracer.steps.model import Steps
 from tracer.steps.python.runtime import Compiled, Hit, Runtime
-from tracer.steps.values import Argument, BuiltIn, Source
+from tracer.steps.values import Argument, BuiltIn, Source, UserStack
 
 if TYPE_CHECKING:
     from tracer.steps.python.steps import PythonSteps
@@ -99,6 +100,8 @@ def _printer(
         return b"" if variant is None else variant.told.get(name, b"")
 
     def always(source: Source) -> bool:
+        if isinstance(source, UserStack):  # a thread of the kernel has none, and is hit all the same
+            return any("stack" in kind_of(site).reads for site in clause.sites[:1])
         if isinstance(source, BuiltIn):
             return source.name in _ALWAYS_KNOWN and not clause.kind.at_hits
         if isinstance(source, Argument) and variant is not None and source.index in variant.args:

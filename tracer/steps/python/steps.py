@@ -103,7 +103,7 @@ class PythonSteps:
             else:
                 return  # nobody needs it but what is read at it, which is a part of the hit
         if isinstance(source, values.UserStack):
-            if self.crowded:
+            if self.crowded and not self.always(source):
                 with self.writer.block(f"if not {name}.addresses:"):
                     self.writer.line(f"{self.loss}.stacks += 1")
         elif not self.always(source):

@@ -9,6 +9,9 @@ import pytest
 
 from tracer import pipeline
 from tracer.errors import ProgramError, Source
+from tracer.resolve.binary import Binary
+from tracer.resolve.dwarf.debug_info import DebugInfo
+from tracer.resolve.sites.function_sites import site_inside
 
 C = r"""
 typedef void nothing;
@@ -108,3 +111,29 @@ def test_a_class_of_doubles_that_is_returned_in_memory_has_its_address_for_retva
     path = compiled(tmp_path, "g++", "-g", "-O1", source=source, name="a.cc")
     assert said(path, "_Z4madei") == []
     assert said(path, "_Z5plaini") == [f"error: there is no retval of uretprobe:FILE:_Z5plaini: {IN_FLOATS}"]
+
+
+TYPES = r"""
+enum color { RED, GREEN }; struct pair { long a, b; }; struct two { double a, b; };
+typedef short shorter;
+void nothing(int n) {} char letter(int n) { return n; } unsigned number(int n) { return n; }
+shorter brief(int n) { return n; } enum color color(int n) { return n; } const char *text(int n) { return ""; }
+double half(int n) { return n / 2.0; } struct pair pair(int n) { return (struct pair){n, n}; }
+int main(void) { return 0; }
+"""
+
+
+def test_the_type_of_a_result_is_known_where_a_register_holds_it(tmp_path: Path) -> None:
+    path = compiled(tmp_path, "gcc", "-O0", "-g", source=TYPES)
+    binary = Binary(str(path))
+
+    def result(name: str) -> str:
+        (function,) = binary.symbols.named(name)
+        entry = site_inside(binary, binary.code.range_of(function), function.address, f"uprobe:{path}:{name}")
+        return str(DebugInfo([entry]).result_type(entry))
+
+    names = ("letter", "number", "brief", "color", "text", "nothing", "half", "pair")
+    assert {name: result(name) for name in names} == {
+        "letter": "int8", "number": "uint32", "brief": "int16", "color": "enum color", "text": "int8 *",
+        "nothing": NO_VALUE, "half": IN_FLOATS, "pair": "it is neither a number nor an address",
+    }  # fmt: skip

@@ -5,6 +5,7 @@ A generated program of 150 functions was compared at each value with what it pri
 
 from __future__ import annotations
 
+import subprocess
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,9 @@ import pytest
 
 from tests.unit.resolve.dwarf.test_debug_info import compiled, parameters
 from tracer import cache
+from tracer.resolve.binary import Binary
+from tracer.resolve.dwarf.debug_info import DebugInfo
+from tracer.resolve.sites.function_sites import site_inside
 
 SOURCE = """
 #include <cstddef>
@@ -184,3 +188,24 @@ int main(void) { return 0; }
     finally:
         tracemalloc.stop()
     assert (found["l"].stack, found["after"].pieces) == (8, ((0, 4, 1, 0),))
+
+
+TRANSPARENT = """
+#define _GNU_SOURCE
+#include <sys/socket.h>
+__attribute__((noinline, noipa)) int f(int fd, __CONST_SOCKADDR_ARG addr, socklen_t after) { return after; }
+int main(void) { return 0; }
+"""
+
+
+def test_a_transparent_union_takes_a_register_though_no_member_of_it_is_described(tmp_path: Path) -> None:
+    """As in libc's connect()."""
+    path = tmp_path / "a"
+    (tmp_path / "a.c").write_text(TRANSPARENT)
+    subprocess.run(["gcc", "-g", "-O0", f"{path}.c", "-o", path], check=True)
+    binary = Binary(str(path))
+    (function,) = binary.symbols.named("f")
+    entry = site_inside(binary, binary.code.range_of(function), function.address, f"uprobe:{path}:f")
+    described = DebugInfo([entry]).parameters(entry)
+    assert not isinstance(described, str)
+    assert [parameter.pieces for parameter in described] == [((0, 4, 0, 0),), ((0, 8, 1, 0),), ((0, 4, 2, 0),)]

@@ -90,7 +90,7 @@ class Attachments:
                     self._works[_attacher(job)].attach(job)
                 except Refused as error:
                     raise error.under(job.probe, plan) from error
-                if job.probe.clause.ends is not None:
+                if job.probe.clause.is_end:
                     self._ends.update(held for held, *_ in self._descriptors[before:])
                 clause = job.probe.clause.id
                 attached[clause] = attached.get(clause, False) or before < len(self._descriptors)
@@ -168,11 +168,14 @@ class Attachments:
         """Goes on where the main thread of a process has ended, or another has exec'ed."""
         for anchors in self._anchors:
             anchors.look(self._points)
+        for work in self._works.values():
+            work.keep_up()
 
     @property
     def missed(self) -> Sequence[str]:
         """The sentences at the end about what may have been missed."""
-        return [said for anchors in self._anchors for said in anchors.missed]
+        of_works = [said for work in self._works.values() for said in work.missed]
+        return [said for anchors in self._anchors for said in anchors.missed] + of_works
 
     @property
     def misses(self) -> int:
@@ -194,6 +197,8 @@ class Attachments:
         """Closing a link waits until no program runs. Several links that are closed at the same time share that wait.
         Perf events do not: the kernel holds a lock meanwhile.
         """
+        for work in self._works.values():
+            work.closing([descriptor for descriptor, *_ in held])
         waits = (len(held) - 1) * _WAIT_NS
         together = self._multi and len(held) > 2 and waits > _CONTENTION_NS * sum(sites for *_, sites in held)
         self._watcher.close([descriptor for descriptor, _, _ in held], together)

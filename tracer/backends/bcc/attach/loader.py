@@ -249,12 +249,13 @@ def _create_ring(wanted: int) -> tuple[int, int]:
 
 def load_programs(
     loaded: Loaded, plan: Plan, generated: Generated, compiled: Bytecode, waits: frozenset[str], *, multi: bool,
-    groups: Groups | None = None, here: Sequence[int] = (),
+    groups: Groups | None = None, here: Sequence[int] = (), explained: bool = True,
 ) -> None:
     """Loads the function of every variant, once for each of its attach points, and for each of the `groups` there are;
     those in `waits` as sleepable programs. `here`: what `pid_namespace.words` says.
 
-    Raises `Refused` with the verifier's log as detail.
+    Raises `Refused` with the verifier's log as detail, which it is asked for only where that is to be `explained`: it
+    goes through the program once more.
     """
     shared: dict[tuple[str, int, int], int] = {}
     attachers = {variant.id: attacher_of(variant.sites) for probe in plan.probes for variant in probe.variants}
@@ -278,7 +279,7 @@ def load_programs(
         if reads_back(linked) and not trials.has("atomics"):
             raise Refused(name, NO_ATOMICS.reason, NO_ATOMICS.hint or "", "")
         try:
-            program = attachers[variant].load(linked, name, name in waits, multi, starts)
+            program = attachers[variant].load(linked, name, name in waits, multi, starts, explained)
             loaded.programs[variant, point] = shared[name, point, group] = program
         except ProgramRefused as error:
             if error.errno == errno.E2BIG and _maps_used(linked) > MOST_MAPS:

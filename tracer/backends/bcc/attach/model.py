@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tracer.backends.bcc.codegen.function import Context
@@ -64,6 +64,17 @@ class Work:
     def attached(self) -> None:
         """Takes note that all jobs of all attachers are attached."""
 
+    def keep_up(self) -> None:
+        """Called now and then."""
+
+    def closing(self, descriptors: Collection[int]) -> None:
+        """These of what is `held` are about to be closed."""
+
+    @property
+    def missed(self) -> Sequence[str]:
+        """Sentences for the end about what may have been missed."""
+        return ()
+
     @property
     def misses(self) -> int:
         """Hits so far at which the kernel ran no program, since another was running on that CPU."""
@@ -89,7 +100,9 @@ class Attacher(Protocol):
     def context(self) -> Context:
         """The context that its C functions are given."""
 
-    def load(self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int]) -> int:
+    def load(
+        self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int], explained: bool
+    ) -> int:
         """The descriptor of a program; see `bpf.program_load`."""
 
     def begin(self, attaching: Attaching) -> Work:

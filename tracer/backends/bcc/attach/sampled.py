@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, cast
 
-from tracer.backends.bcc.attach.model import Job, Work
+from tracer.backends.bcc.attach.model import Attaching, Job, Work
 from tracer.backends.bcc.codegen import c
 from tracer.backends.bcc.codegen.function import CFunction
-from tracer.backends.sampling import attributes, refused
+from tracer.backends.sampling import attributes, held_back, refused, throttles
 from tracer.kernel import bpf, perf
 from tracer.kernel.trials.instructions import Stopped
 from tracer.kinds.site import Site
@@ -17,6 +17,10 @@ from tracer.steps.values import Name
 if TYPE_CHECKING:
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
     from tracer.kinds.sampled import Sampled
+
+
+_RING = 1 << 16
+"""Bytes of a ring for what the kernel says of an event: of a thousand times that it was stopped."""
 
 
 class _Interrupted:
@@ -33,6 +37,24 @@ class _Interrupted:
 
 
 class _Attached(Work):
+    def __init__(self, attaching: Attaching) -> None:
+        super().__init__(attaching)
+        self._rings: dict[int, perf.Ring] = {}
+        self._throttled = 0
+
+    def keep_up(self) -> None:
+        """See `Work`: in these rings there is what the kernel says of the events, and no sample."""
+        self._throttled += sum(throttles(ring.take()) for ring in self._rings.values() if ring.has_data)
+
+    def closing(self, descriptors: Collection[int]) -> None:
+        self.keep_up()
+        for event in self._rings.keys() & set(descriptors):
+            self._rings.pop(event).unmap()
+
+    @property
+    def missed(self) -> Sequence[str]:
+        return [held_back(self._throttled)] if self._throttled else []
+
     def attach(self, job: Job) -> None:
         watcher, held = self.attaching.watcher, self.attaching.held
         for site, cookie in job.sites:
@@ -43,6 +65,7 @@ class _Attached(Work):
                 try:
                     event = watcher.open_one(perf.event_call(attributes(sampled), -1, cpu))
                     held.append((event, job.point, int(number == 0)))
+                    self._rings[event] = perf.Ring.over(event, _RING)
                     if self.attaching.multi:
                         held.append((watcher.open_one(bpf.link_event(job.program, event, cookie)), job.point, 0))
                         perf.enable(event)
@@ -59,8 +82,10 @@ class _Samples:
     context = _Interrupted()
     begin = _Attached
 
-    def load(self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int]) -> int:
-        return bpf.program_load(code, name, kind=bpf.PERF_EVENT, functions=functions)
+    def load(
+        self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int], explained: bool
+    ) -> int:
+        return bpf.program_load(code, name, kind=bpf.PERF_EVENT, functions=functions, explained=explained)
 
     def cost(self, sites: Sequence[Site], costs: HitCosts) -> Cost | None:
         from tracer.kernel.trials.hit_cost import Cost  # where the overhead guard asks

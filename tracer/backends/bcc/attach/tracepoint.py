@@ -94,8 +94,10 @@ class _Tracepoints:
     context = _Record()
     begin = _Attached
 
-    def load(self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int]) -> int:
-        return bpf.program_load(code, name, kind=bpf.TRACEPOINT, functions=functions)
+    def load(
+        self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int], explained: bool
+    ) -> int:
+        return bpf.program_load(code, name, kind=bpf.TRACEPOINT, functions=functions, explained=explained)
 
     def cost(self, sites: Sequence[Site], costs: HitCosts) -> Cost | None:
         from tracer.kernel.trials.hit_cost import Cost  # where the overhead guard asks

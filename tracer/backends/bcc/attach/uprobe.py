@@ -39,8 +39,12 @@ class _InFiles:
     in_order = False
     context = REGISTERS
 
-    def load(self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int]) -> int:
-        return bpf.program_load(code, name, sleepable=sleepable, multi=multi, functions=functions)
+    def load(
+        self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int], explained: bool
+    ) -> int:
+        return bpf.program_load(
+            code, name, sleepable=sleepable, multi=multi, functions=functions, explained=explained
+        )
 
     def begin(self, attaching: Attaching) -> Places:
         return Places(attaching)

@@ -80,6 +80,8 @@ def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
         facts["ref_ctr"] = trials.counts_semaphores()
     if features.MAP_WALK in wanted:
         facts["walks"] = trials.has("walks")
+    if features.STOPPED_STACK in wanted:
+        facts["user_registers"] = trials.has("user_registers")
     if features.INTERPRETED in wanted:
         facts |= {"btf": pid_namespace.has_btf(), **{name: trials.has(name) for name in ("kernel_reads", "atomics")}}
     result = settled(states, facts)

@@ -28,6 +28,7 @@ from tracer.kinds.site import Target
 if TYPE_CHECKING:
     from tracer.backends import Unwinder
     from tracer.backends.ftrace.read.long_strings import Beside, Upkeep
+    from tracer.backends.ftrace.read.thread_names import ThreadNames
     from tracer.kernel.workers.copier import Copier
 
 LOOK_S = 0.05
@@ -50,10 +51,9 @@ class Attachment:
         """Opens everything, disabled, or leaves nothing open. Raises what `Opener.open` does."""
         registers = program.unwound_registers
         self._grows = registers != 0 and not program.plan.program.config.stack_copy
-        identified = any(opening.sampled for opening in openings)
-        self.shape = Shape(
-            program.wants_cpu or self._grows, program.frames > 0 and not registers, registers, identified
-        )
+        abilities = Abilities.detect()
+        told = 2 + abilities.format_lost if any(opening.sampled for opening in openings) else 0
+        self.shape = Shape(program.wants_cpu or self._grows, program.frames > 0 and not registers, registers, told)
         self.reader: Reader | None = None
         self.details: tuple[str, ...] = ()
         self.beside = beside
@@ -72,7 +72,6 @@ class Attachment:
         self._dropped: list[int] = []
         self._paused: list[int] = []
         cpus = perf.online_cpus()
-        abilities = Abilities.detect()
         self._tells_lost = abilities.format_lost
         self._undo = ExitStack()
         try:
@@ -87,7 +86,7 @@ class Attachment:
             self._leaders = Leaders(self._pids, abilities.inherit_thread, self._follow)
             command = target.program is not None
             scoped = not takes_descriptors(target.program) and (command or not program.plan.shared)
-            scoped = scoped and not identified  # else who has fewer than a period of events would have no hit
+            scoped = scoped and not told  # else who has fewer than a period of events would have no hit
             self.descriptors = self._opener.open(openings, self._pids, scoped)
             self._undo.callback(self.descriptors.close)
             self.descriptors.keepers = self._opener.keep(openings)
@@ -98,16 +97,22 @@ class Attachment:
             self._drop_leaders()
 
     def read(
-        self, decoders: Mapping[int, Decoder], unwinder: Unwinder | None = None, upkeep: Upkeep | None = None
-    ) -> None:
+        self, decoders: Mapping[int, Decoder], unwinder: Unwinder | None = None, upkeep: Upkeep | None = None,
+        named: ThreadNames | None = None,
+    ) -> None:  # fmt: skip
         """Makes the `reader` of samples, by these decoders. `unwinder` is theirs; `upkeep` is that of events
         beside others. Raises `TracerError`.
         """
         rings = list(self._rings.values())
         pids, grows = self._own_pids(), self._follow or len(self._pids) > 1
+        flags = 0 if named is None else perf.TASK | perf.COMM | perf.SAMPLE_ID_ALL
         if pids and grows:
+            flags |= perf.TASK
+        if flags:
             # Rings of their own, so that no number of samples leaves a fork without room.
-            rings += self._rings_of(self._opener.cpus, _BIRTHS, perf.TASK).values()
+            rings += self._rings_of(self._opener.cpus, _BIRTHS, flags).values()
+        if named is not None:
+            named.look(() if self._follow else self._pids)
         if self._priority:
             self._copier = self._copier_of(rings)
         # Descendants that have inherited descriptors are not known, and so cannot be given others.
@@ -119,7 +124,7 @@ class Attachment:
         strings = None if upkeep is None else upkeep.strings
         self.reader = Reader(
             rings, decoders, self.shape, pids, self._follow, self._copier, self._copies, strings,
-            self._opener.identities,
+            self._opener.identities, named,
         )  # fmt: skip
 
     def add(self, openings: Sequence[Opening]) -> int:
@@ -292,9 +297,14 @@ class Attachment:
         beside = sum(self.descriptors.total(number)[1] for number in self._beside_at)
         return max(self.reader.lost - beside, 0)
 
+    @property
+    def throttled(self) -> int:
+        """How often the kernel stopped sampling something until the next tick."""
+        return self.reader.throttled if self.reader is not None else 0
+
     def settle(self) -> None:
         """Takes note that all samples have been read: the missing ones are lost."""
-        if self.reader is not None and not self._tells_lost and not self.shape.identified:
+        if self.reader is not None and not self._tells_lost and not self.shape.told:
             # The rings tell of a loss only with the next sample that fits. Each hit was written or lost.
             sampled = [number for number in self._proper() if self.descriptors.sampled[number]]
             hits = sum(self.descriptors.total(number)[0] for number in sampled)

@@ -32,6 +32,7 @@ _CALM_S, _LONGER = 1.0, 8
 """How long copies do not grow after a loss, and by which factor this time grows each time that they have shrunk."""
 _KEPT = 8
 """Exchanges of which samples may still come: the next ones are seconds later."""
+_HEAD = struct.Struct("=6xH4xIQI").unpack_from
 _U32, _U64 = struct.Struct("=I").unpack_from, struct.Struct("=Q").unpack_from
 
 
@@ -68,7 +69,6 @@ class Copies:
         self._unwinder = unwinder
         self._doubles = doubles
         self._raw = struct.calcsize(shape.prefix)
-        self._head = struct.Struct("=6xH4xIQ8xI" if shape.identified else "=6xH4xIQI").unpack_from
         self._registers = 8 * shape.registers.bit_count()
         self._grown = self._shrunk = 0
         self._largest = FIRST
@@ -85,7 +85,7 @@ class Copies:
         copy = self._copies.get(event)
         if copy is None or not copy.exchanges:
             return False
-        size, tid, moment, cpu = self._head(data, offset)
+        size, tid, moment, cpu = _HEAD(data, offset)
         for exchange in copy.exchanges:
             if exchange.begin <= moment <= exchange.end:
                 break

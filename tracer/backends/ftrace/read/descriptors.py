@@ -72,7 +72,7 @@ class Descriptors:
     taken, `sampled` whether it was not merely counted, `early` whether it is enabled before others, and disabled after
     them. `before` is what replaced descriptors had seen, `doubles` how many of those hits others have seen too.
     `anchors` are beside them, each with the number of its event. `keepers`, by event, keep it until all is closed (see
-    `Opener.keep`). The `watcher` opened all of them, and closes them.
+    `Opener.keep`). `identified`: what is read of one has its number. The `watcher` opened all of them, and closes them.
     """
 
     watcher: Watcher
@@ -86,6 +86,7 @@ class Descriptors:
     doubles: Counter[int] = field(default_factory=Counter)
     anchors: list[tuple[int, int]] = field(default_factory=list)
     keepers: dict[int, int] = field(default_factory=dict)
+    identified: bool = False
     counts: list[tuple[int, int]] | None = None
 
     def enable(self) -> None:
@@ -112,7 +113,7 @@ class Descriptors:
 
     def replace(self, fresh: Descriptors) -> None:
         """Goes on with other descriptors for the same events, which are enabled in the same moment."""
-        seen = Descriptors(self.watcher, self.by_event, self.check_pid, before=self.before)
+        seen = Descriptors(self.watcher, self.by_event, self.check_pid, before=self.before, identified=self.identified)
         seen.disable()
         fresh.enable()
         assert seen.counts is not None
@@ -194,7 +195,7 @@ class Descriptors:
     def _read(self, number: int) -> tuple[int, int]:
         hits, lost = self.before[number]
         for fd in self.by_event[number]:
-            one, of_those = perf.read_count(fd)
+            one, of_those = perf.read_count(fd, self.identified)
             hits += one
             lost += of_those
         return hits, lost
@@ -282,7 +283,7 @@ class Opener:
         opened = Descriptors(
             self.watcher, [[] for _ in openings], False, filtered=[True] * len(openings),
             sampled=[not opening.counted for opening in openings], early=[opening.early for opening in openings],
-            before=[(0, 0)] * len(openings),
+            before=[(0, 0)] * len(openings), identified=bool(self.sample_type & perf.SAMPLE_READ),
         )  # fmt: skip
         number = 0
         try:
@@ -339,6 +340,7 @@ class Opener:
 
     def _attributes(self, opening: Opening, flags: int) -> perf.Attributes:
         lost = perf.FORMAT_LOST if self.abilities.format_lost else 0
+        lost |= perf.FORMAT_ID if self.sample_type & perf.SAMPLE_READ else 0
         if opening.counted:
             return perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, 0, lost, flags | perf.DISABLED)
         flags |= perf.DISABLED | perf.EXCLUDE_CALLCHAIN_KERNEL

@@ -23,6 +23,7 @@ from tracer.kernel import buffers, perf
 if TYPE_CHECKING:
     from tracer.backends.ftrace.read.copies import Copies
     from tracer.backends.ftrace.read.long_strings import LongStrings
+    from tracer.backends.ftrace.read.thread_names import ThreadNames
     from tracer.kernel.workers.copier import Copier
 
 _MANY = 64  # samples unpacked one by one after a short run, before long runs are tried again
@@ -35,18 +36,21 @@ class Reader:
     `follow` not those of their descendants. Where these are followed, or there are several processes, forks are in the
     rings too. Where there is a `copier`, it empties the rings. `copies`: those that can grow. `long_strings` has what
     events beside others tell. `identities`: the numbers of the events of descriptors that are no trace events.
+    `named`: what takes note of the names of threads.
     """
 
     def __init__(
         self, rings: Sequence[perf.Ring], decoders: Mapping[int, Decoder], shape: Shape, pids: Sequence[int] = (),
         follow: bool = False, copier: Copier | None = None, copies: Copies | None = None,
         long_strings: LongStrings | None = None, identities: Mapping[int, int] | None = None,
+        named: ThreadNames | None = None,
     ) -> None:  # fmt: skip
         self._rings = rings
         self._copier = copier
         self._copies = copies
         self._long_strings = long_strings
         self._identities = identities or {}
+        self._named = named
         self._decoders = decoders
         self._shape = shape
         self.pids = pids
@@ -66,6 +70,8 @@ class Reader:
         self._sizes: dict[tuple[int, int], struct.Struct] = {}
         self.lost = 0
         """Samples lost according to the rings' own records, for kernels whose descriptors do not tell."""
+        self.throttled = 0
+        """How often the kernel stopped sampling something until the next tick."""
         self.read = 0
         """Samples found in the rings, those of other processes too."""
         self.delivered = 0
@@ -134,7 +140,7 @@ class Reader:
             keep = len(samples) if until is None else bisect_right(samples, until, key=itemgetter(TIME))
             self._returned = samples[keep:]
             del samples[keep:]
-            self.delivered += len(samples)
+            self.delivered += self._hits_among(samples)
             return samples
         samples = self._carry
         if self._rounds:
@@ -165,12 +171,12 @@ class Reader:
         if self._family is not None:
             samples = _of_family(samples, self._family, self._follow)
             self.kept.update(map(itemgetter(self._shape.event), samples))
-        self.delivered += len(samples)
+        self.delivered += self._hits_among(samples)
         return samples
 
     def put_back(self, samples: list[Sample]) -> None:
         """Takes back samples that were handed on and not used: they come first the next time."""
-        self.delivered -= len(samples)
+        self.delivered -= self._hits_among(samples)
         self._returned = samples + self._returned
 
     def drop(self) -> int:
@@ -178,10 +184,14 @@ class Reader:
         dropped = 0
         self.collect()
         while self.unfinished:
-            dropped += len(self.next_samples(final=True))
+            dropped += self._hits_among(self.next_samples(final=True))
             if not self._rounds:
                 self.collect()
         return dropped
+
+    def _hits_among(self, samples: list[Sample]) -> int:
+        """How many are no word of the kernel's about a thread."""
+        return len(samples) if self._named is None else sum(sample[0] == perf.RECORD_SAMPLE for sample in samples)
 
     def _decode(self, data: Bytes, out: list[Sample]) -> None:
         """Appends the samples of a ring's bytes."""
@@ -194,7 +204,7 @@ class Reader:
         if self.pids and self._family is None:
             (pid,) = self.pids
             out[begin:] = [sample for sample in out[begin:] if sample[PID] == pid]
-        if (self.pids or self._shape.identified) and self._family is None:
+        if (self.pids or self._shape.told) and self._family is None:
             self.kept.update(map(itemgetter(self._shape.event), out[begin:]))
 
     def _decode_runs(self, data: Bytes, out: list[Sample]) -> None:
@@ -270,7 +280,7 @@ class Reader:
 
     def _identified(self, data: Bytes, position: int) -> int:
         """The number of an event whose record has none."""
-        return self._identities[_IDENTITY(data, position + _IDENTITY_AT)[0]]
+        return self._identities[_IDENTITY(data, position + self._shape.descriptor)[0]]
 
     def _struct(self, decoder: Decoder, size: int) -> struct.Struct:
         """The whole record, its padding included."""
@@ -281,21 +291,24 @@ class Reader:
         return layout
 
     def _other(self, kind: int, data: Bytes, position: int, out: list[Sample]) -> None:
+        before = len(out)
         if kind == perf.RECORD_LOST:
             self.lost += struct.unpack_from("=Q", data, position + 16)[0]
             if self._long_strings is not None:
-                self.read -= 1
                 out.append(self._long_strings.lost(data, position + 24, self.pids[0] if self.pids else 0))
-        elif kind == perf.RECORD_FORK:
-            self.read -= 1
+        elif kind == perf.RECORD_THROTTLE:
+            self.throttled += 1
+        elif kind == perf.RECORD_FORK and self._family is not None:
             birth = _BIRTH.unpack_from(data, position)
             self._forks.append((birth[TID], birth[PID]))
             self._unsettled = self._follow
             out.append(birth)
+        if self._named is not None and (told := self._named.told(kind, data, position)) is not None:
+            out.append(told)
+        self.read -= len(out) - before
 
 
-_IDENTITY, _IDENTITY_AT = struct.Struct("=Q").unpack_from, 24
-"""The number of the descriptor in a sample that has it, behind the time."""
+_IDENTITY = struct.Struct("=Q").unpack_from
 
 _BIRTH = struct.Struct("=IHHII8xQ")
 """A fork as a sample that has the parent in the place of the thread: header, pid, ppid, two threads, time."""

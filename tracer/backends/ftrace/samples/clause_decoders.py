@@ -17,6 +17,7 @@ from tracer.steps.python.runtime import Compiled, Runtime
 
 if TYPE_CHECKING:
     from tracer.backends import Unwinder
+    from tracer.backends.ftrace.read.thread_names import ThreadNames
 
 _COMPILED_AT_ONCE = 64
 """Branches of an event: of more many may never be hit, and each takes 0.1 ms."""
@@ -27,6 +28,7 @@ class ClauseDecoders:
 
     child_pid = 0
     unwinder: Unwinder | None = None
+    named: ThreadNames | None = None
 
     def __init__(self, program: Program, runtime: Runtime, gone: Collection[int] | None) -> None:
         self._program = program
@@ -42,7 +44,7 @@ class ClauseDecoders:
         ]
         return build(
             format, event.places[0].fetches, branches, shape, self._runtime,
-            time_offset=self._time_offset, child_pid=self.child_pid, unwinder=self.unwinder,
+            time_offset=self._time_offset, child_pid=self.child_pid, unwinder=self.unwinder, named=self.named,
         )  # fmt: skip
 
     def _unless_gone(self, event: ProbeEvent, branch: int, number: int) -> Compiled:

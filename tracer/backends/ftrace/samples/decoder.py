@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tracer.backends.ftrace.fetchargs import FromSample, Source
+from tracer.backends.ftrace.fetchargs import FromSample, Source, ToldName
 from tracer.backends.ftrace.samples.shape import Bytes, Sample, Shape
 from tracer.backends.ftrace.samples.writer import Writer, define
 from tracer.dataclass import dataclass
@@ -17,6 +17,7 @@ from tracer.steps.python.runtime import Compiled, Runtime
 
 if TYPE_CHECKING:
     from tracer.backends import Unwinder
+    from tracer.backends.ftrace.read.thread_names import ThreadNames
 
 
 Slots = dict[int, list[int]]
@@ -50,18 +51,20 @@ def build(
     time_offset: int,
     child_pid: int,
     unwinder: Unwinder | None = None,
+    named: ThreadNames | None = None,
 ) -> Decoder:
     """The decoder of one event. Where it has several branches, one more field says which; `time_offset` is added to
-    times where a clause wants them; `unwinder` walks the stacks of samples that have a copy.
+    times where a clause wants them; `unwinder` walks the stacks of samples that have a copy; `named` has the names of
+    threads where samples have none.
     """
     if len(branches) > 1:
         fetches = (*fetches, Fetch("", "u16"))
     decoders: list[Decoder] = []
     for runs in branches:
-        late = any(isinstance(source, FromSample) and source.late for _, sources in runs for source in sources)
+        late = any(isinstance(src, FromSample | ToldName) and src.late for _, sources in runs for src in sources)
         writer = Writer(format, fetches, shape, time_offset, child_pid, unwinder, late)
         calls = [(function, writer.hit(sources)) for function, sources in runs]
-        run, slots = _runner(calls, runtime), partial(_same, writer.slots())
+        run, slots = _runner(calls, runtime, named), partial(_same, writer.slots())
         decoders.append(Decoder(format.id, writer.codes, writer.decoder(), run, slots))
     if len(branches) == 1:
         return decoders[0]
@@ -101,7 +104,9 @@ def _same(slots: Slots, sample: Sample) -> Slots:
     return slots
 
 
-def _runner(calls: Sequence[tuple[Compiled, str]], runtime: Runtime) -> Callable[[Sample], None]:
+def _runner(
+    calls: Sequence[tuple[Compiled, str]], runtime: Runtime, named: ThreadNames | None
+) -> Callable[[Sample], None]:
     if len(calls) == 1:
         text = f"def run(t):\n    clause0({calls[0][1]})\n"
     else:
@@ -111,4 +116,5 @@ def _runner(calls: Sequence[tuple[Compiled, str]], runtime: Runtime) -> Callable
         text = "\n".join(lines)
     names: dict[str, Any] = {f"clause{number}": function for number, (function, _) in enumerate(calls)}
     names["runtime"] = runtime
+    names["named"] = named.name if named is not None else None
     return define(text, "run", names)

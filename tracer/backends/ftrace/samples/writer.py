@@ -21,10 +21,11 @@ from tracer.backends.ftrace.fetchargs import (
     Source,
     Text,
     ThreadName,
+    ToldName,
     UserStack,
 )
 from tracer.backends.ftrace.samples.sample_functions import cut, held, last_true, reach, reached, unwound, user_stack
-from tracer.backends.ftrace.samples.shape import PID, TID, TIME, Bytes, Sample, Shape
+from tracer.backends.ftrace.samples.shape import CPU, PID, TID, TIME, Bytes, Sample, Shape
 from tracer.host.clock import ahead_ns
 from tracer.kernel.uprobe_events.events import Fetch
 from tracer.kernel.uprobe_events.format import EventFormat
@@ -163,8 +164,13 @@ class Writer:
                 # The record's is of the first pid namespace; perf says 0 of a thread that ours does not see.
                 other = f"t[{self.first - 1}]" if in_first_pid_namespace() else "0"
                 return f"({number} if {number} != {_NONE} else {other})"
+            case FromSample(name="pid" | "tid" as name) if self.number is not None:
+                number = f"t[{PID if name == 'pid' else TID}]"
+                return f"({number} if {number} != {_NONE} else None)"  # a thread that has ended
+            case ToldName(late=late):
+                return f"named({self._value(FromSample('tid', late))}, t[{CPU}])"
             case FromSample(name=name):
-                return f"t[{ {'pid': PID, 'tid': TID, 'cpu': self.shape.cpu_place, 'moment': TIME}[name] }]"
+                return f"t[{ {'pid': PID, 'tid': TID, 'cpu': CPU, 'moment': TIME}[name] }]"
             case Number(guard=None):
                 return self._number(source)
         if source not in self.resolved:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from tracer.kinds.arch import AARCH64, native
-from tracer.lang import typed
-from tracer.lang.constructs import BuiltinFunction, Call, Parameter
+from tracer.lang.constructs import BuiltinFunction, Parameter
 from tracer.lang.fold import cast
 from tracer.lang.types import SyscallType
 
@@ -100,13 +99,10 @@ def names() -> SyscallType:
     return SyscallType(name="syscall", members=tuple(members))
 
 
-def _named(call: Call) -> typed.Expr:
-    return cast(call.args[0], names())
-
-
 FUNCTIONS = (
     BuiltinFunction(
         "syscall_name", "value", "syscall_name(n)", (Parameter("integer", "the argument of syscall_name()"),), None,
-        "the number of a system call, shown as its name", "@[syscall_name(arg0)] = count();", "syscall", rule=_named,
+        "the number of a system call, shown as its name", "@[syscall_name(arg0)] = count();", "syscall",
+        rule=lambda call: cast(call.args[0], names()),
     ),
 )  # fmt: skip

@@ -15,6 +15,9 @@ from tracer.lang.types import BOOL, INT64, UINT64, FloatType, IntType, PointerTy
 from tracer.lang.types.combine import NOTED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracer.kinds.site import Site
     from tracer.lang.scope.context import Context
 
 _FEW = 16
@@ -27,14 +30,20 @@ _LATER_PROBE, _LATER_FUNCTION = 191, 63
 """Bytes of the names for which there is room at least where files may come later."""
 
 
+def _told_of(context: Context) -> Sequence[Site]:
+    """The sites at which `probe` and `func` are asked for: of a span, its end."""
+    until = context.unit.until
+    return context.unit.sites if until is None else until.sites
+
+
 def _probe(context: Context) -> Type:
-    names = [site.probe for site in context.unit.sites] or [point.kind for point in context.unit.points]
+    names = [site.probe for site in _told_of(context)] or [point.kind for point in context.unit.points]
     longest = max(len(text.encode("utf-8", "surrogateescape")) for text in names)
     return StringType(max(longest, _LATER_PROBE if _awaits_files(context) else 0) + 1)
 
 
 def _function(context: Context) -> Type:
-    sites = context.unit.sites if context.unit.kind.at_hits else ()
+    sites = _told_of(context) if context.unit.kind.at_hits else ()
     longest = max((len(site.function.encode()) for site in sites), default=_LATER_FUNCTION)
     return StringType(max(longest, _LATER_FUNCTION if _awaits_files(context) else 0) + 1)
 
@@ -84,6 +93,14 @@ def _argument_type(context: Context, name: str, index: int, span: Span) -> IntTy
 
 def _source_file(context: Context) -> Type:
     return StringType(max((len(os.fsencode(site.source_file)) for site in context.unit.places), default=63) + 1)
+
+
+def _check_time(context: Context, name: str, span: Span) -> bool:
+    """Refuses what is known of calls alone."""
+    if context.unit.until is None:
+        return True
+    context.error(f"{name} is known of calls, not of spans", span, "duration is the time from the start to the end")
+    return False
 
 
 def _check_source(context: Context, name: str, span: Span) -> bool:
@@ -199,19 +216,19 @@ VALUES = (
         lower=lambda ctx, node: ctx.return_value(node.span), check=_check_result,
     ),
     Value(
-        "duration", UINT64, "nanoseconds from the beginning of the call to its end, less probe_time",
+        "duration", UINT64, "nanoseconds from the beginning of the call, less probe_time, or of the span, to its end",
         "@ = quantiles(duration);", "call", ours=True,
     ),
     Value(
         "self_time", UINT64, "nanoseconds of duration in which no other traced call was under way inside it",
-        "@[func] = sum(self_time);", "call", ours=True,
+        "@[func] = sum(self_time);", "call", ours=True, check=_check_time,
     ),
     Value(
         "probe_time", UINT64, "nanoseconds that the probes of calls took in the call, by a measurement before",
-        "@[func] = sum(probe_time);", "call", ours=True,
+        "@[func] = sum(probe_time);", "call", ours=True, check=_check_time,
     ),
     Value(
-        "depth", UINT64, "how many calls of the function the call is inside, in its thread: 0 for an outermost one",
+        "depth", UINT64, "how many calls of the function the call is inside, in its thread, or how many spans; or 0",
         "@[depth] = count();", "call", ours=True,
     ),
 )  # fmt: skip

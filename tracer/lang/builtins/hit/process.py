@@ -81,14 +81,6 @@ def _group_path(call: Call) -> typed.Expr:
     return typed.Call(CgroupPathType(*names), call.span, call.name, (number,))
 
 
-def _count(ctx: Lowering[V], node: typed.Builtin) -> V:
-    return ctx.constant(cpus(), UINT64)
-
-
-def _random(ctx: Lowering[V], node: typed.Builtin) -> V:
-    return ctx.random()
-
-
 def _first_number(ctx: Lowering[V], call: typed.Call) -> V:
     ctx.ask(features.FIRST_NUMBERS, f"{call.name}(init)", call.span)
     return ctx.built_in(f"first_{call.name}", call.span)
@@ -120,9 +112,15 @@ VALUES = (
     ),
     Value("comm", StringType(COMM_SIZE), "name of the thread that hit the probe", "@[comm] = count();", lower=_typed),
     Value("cpu", SMALL, "number of the CPU it ran on", "@[cpu] = count();"),
-    Value("ncpus", SMALL, "how many CPUs the machine can have", "print(ncpus);", lower=_count),
+    Value(
+        "ncpus", SMALL, "how many CPUs the machine can have", "print(ncpus);",
+        lower=lambda ctx, node: ctx.constant(cpus(), UINT64),
+    ),
     Value("numaid", SMALL, "number of the NUMA node of that CPU", "@[numaid] = count();", lower=_node),
-    Value("rand", SMALL, "random number of 32 bits", "if (rand % 100 == 0) { print(comm); }", lower=_random),
+    Value(
+        "rand", SMALL, "random number of 32 bits", "if (rand % 100 == 0) { print(comm); }",
+        lower=lambda ctx, node: ctx.random(),
+    ),
     Value(
         "cgroup", UINT64, "number of the cgroup (version 2) that the process is in", "@[cgroup] = count();",
         needs=features.CGROUP,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from tracer.dataclass import replace
@@ -19,7 +20,7 @@ from tracer.lang.syntax import ast
 from tracer.lang.types import UINT64, IntType, StringType, Type
 from tracer.lang.types.combine import a_type
 
-_OWN = "__builtin_"  # what bpftrace's own library calls a built-in value by
+_BUILTIN = "__builtin_"  # what bpftrace's own library calls a built-in value by
 
 
 def is_argument(word: str) -> bool:
@@ -29,7 +30,7 @@ def is_argument(word: str) -> bool:
 
 def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
     """A built-in value."""
-    word, span = node.name.removeprefix(_OWN), node.span
+    word, span = node.name.removeprefix(_BUILTIN), node.span
     if is_argument(word):
         from tracer.lang.builtins.hit import probe
 
@@ -108,7 +109,7 @@ def _no_value(ctx: Context, node: ast.Name) -> None:
 
 def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
     """A call as a value."""
-    if not node.args and node.name.removeprefix(_OWN) in VALUES:
+    if not node.args and node.name.removeprefix(_BUILTIN) in VALUES:
         return name(ctx, ast.Name(node.span, node.name))
     function = function_of(ctx, node)
     if function is None:
@@ -121,7 +122,8 @@ def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
         return None
     if not _here(ctx, node, function):
         return None
-    checked = arguments(ctx, node, function)
+    with ctx.at_end() if node.name == "after" else nullcontext():
+        checked = arguments(ctx, node, function)
     result = _result_of(function, checked)
     assert not isinstance(result, (typed.Stmt, tuple))
     if not isinstance(result, typed.Call) or function.fold is None:

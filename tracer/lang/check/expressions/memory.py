@@ -97,7 +97,7 @@ def member(ctx: Context, operand: typed.Expr, name: str, span: Span) -> typed.Ex
     if field.width and 0 < type.size - field.offset < memory_size(holder):
         value = _in_parts(ctx, operand, field.offset, type.size - field.offset, span)
     else:
-        value = _at(ctx, holder, operand, _constant(field.offset, span), span)
+        value = _value_at(ctx, holder, operand, _constant(field.offset, span), span)
     return value if value is None or not field.width else bits(value, field, span)
 
 
@@ -105,7 +105,7 @@ def _in_parts(ctx: Context, operand: typed.Expr, start: int, size: int, span: Sp
     """The integer in the last bytes of a packed struct, where they are not as many as an integer has."""
     whole: typed.Expr = _constant(0, span)
     for offset, part in placed_words(size):
-        part_value = _at(ctx, IntType(8 * part, False), operand, _constant(start + offset, span), span)
+        part_value = _value_at(ctx, IntType(8 * part, False), operand, _constant(start + offset, span), span)
         if part_value is None:
             return None
         moved = typed.Binary(UINT64, span, "<<", convert(part_value, UINT64), _constant(8 * offset, span))
@@ -117,7 +117,7 @@ def element(ctx: Context, operand: typed.Expr, index: typed.Expr, span: Span) ->
     """`operand[index]`: of an array, with an index inside it, or of what a pointer leads to."""
     if isinstance(operand.type, PointerType):
         item = _target(ctx, operand)
-        return None if item is None else _at(ctx, item, operand, scaled(ctx, index, item), span)
+        return None if item is None else _value_at(ctx, item, operand, scaled(ctx, index, item), span)
     in_memory = isinstance(operand, typed.Load) or (isinstance(operand, typed.Str) and operand.array)
     if isinstance(operand.type, ArrayType):
         item, count = operand.type.item, operand.type.count
@@ -145,7 +145,7 @@ def element(ctx: Context, operand: typed.Expr, index: typed.Expr, span: Span) ->
         return typed.Part(_shown(item), span, operand, offset)
     if isinstance(operand, typed.Str):
         return load(ctx, item, operand.address, offset, span)
-    return _at(ctx, item, operand, offset, span)
+    return _value_at(ctx, item, operand, offset, span)
 
 
 def _inside(ctx: Context, index: typed.Expr, count: int, what: str) -> typed.Expr | None:
@@ -190,7 +190,7 @@ def _target(ctx: Context, pointer: typed.Expr) -> Type | None:
     return complete
 
 
-def _at(ctx: Context, type: Type, operand: typed.Expr, offset: typed.Expr, span: Span) -> typed.Expr | None:
+def _value_at(ctx: Context, type: Type, operand: typed.Expr, offset: typed.Expr, span: Span) -> typed.Expr | None:
     """The value that lies so many bytes behind a pointer's target, or behind the beginning of a struct or array."""
     complete = ctx.types.complete(type)
     if complete is None:
@@ -301,7 +301,7 @@ def _in_variable(
     if start is not None and start + memory_size(type) > size:
         ctx.error(f"{pointer.name} has {size} bytes, and this is beyond them", span)
         return None
-    return _at(ctx, type, whole, position, span)
+    return _value_at(ctx, type, whole, position, span)
 
 
 def variable_bytes(ctx: Context, pointer: VariablePointer, span: Span) -> typed.Expr | None:
@@ -333,7 +333,7 @@ def read_there(ctx: Context, address: typed.Expr) -> typed.Expr | None:
         if whole is None:
             return None
         offset = _in(address, pointer)
-        return _at(ctx, ArrayType(_BYTE, max(most - (constant(offset) or 0), 1)), whole, offset, address.span)
+        return _value_at(ctx, ArrayType(_BYTE, max(most - (constant(offset) or 0), 1)), whole, offset, address.span)
 
     return _in_one(ctx, address, read)
 

@@ -143,7 +143,7 @@ def _value(ctx: Context, parameter: Parameter, span: Span, hint: str | None = No
 
 def _at_entry(ctx: Context, parameter: Parameter, type: Type, span: Span) -> typed.Expr | None:
     if parameter.indirect:
-        address = _at_entry(ctx, _address(parameter), memory.pointer_to(ctx, type), span)
+        address = _at_entry(ctx, replace(parameter, indirect=False), memory.pointer_to(ctx, type), span)
         return address and memory.load(ctx, type, address, 0, span)
     if parameter.stack is not None:
         return memory.load(ctx, type, typed.Arg(UINT64, span, STACK_POINTER), parameter.stack, span)
@@ -169,9 +169,4 @@ def _at_entry(ctx: Context, parameter: Parameter, type: Type, span: Span) -> typ
         end = offset + size
     items += [typed.IntLit(IntType(8, False), span, 0)] * (memory_size(type) - end)  # what aligns it
     return typed.Pack(type, span, tuple(items))
-
-
-def _address(parameter: Parameter) -> Parameter:
-    """The parameter as the address that stands in its place."""
-    return replace(parameter, indirect=False)
 

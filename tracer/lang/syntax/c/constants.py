@@ -58,15 +58,15 @@ class Constants(ABC):
         self._nested += 1
         if self._nested > _MOST_NESTED:
             self.cursor.fail("the expression is nested too deeply")
-        left = self._unary()
+        value = self._unary()
         while True:
             token = self.cursor.peek()
             power = _PRECEDENCE.get(token.text, 0) if token.kind == "op" else 0
             if power < least or not power:
                 self._nested -= 1
-                return left
+                return value
             self.cursor.take()
-            left = self._combined(token, left, self._binary(power + 1))
+            value = self._combined(token, value, self._binary(power + 1))
 
     def _combined(self, token: Token, left: Number, right: Number) -> Number:
         op = token.text

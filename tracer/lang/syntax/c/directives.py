@@ -24,7 +24,7 @@ _HEADER = re.compile(r'\s*(["<])([^">]+)[">]')
 _MARKER = re.compile(r'# ([0-9]+) "((?:\\.|[^"\\])*)"')
 _COMPLAINT = re.compile(r"^<stdin>:([0-9]+):(?:[0-9]+:)? (?:fatal )?error: (.*)$", re.M)
 _ANY_COMPLAINT = re.compile(r"^.*?(?:fatal )?error: (.*)$", re.M)
-_KNOWN = ("define", "undef", "include", "ifdef", "ifndef", "if", "elif", "else", "endif", "pragma", "error", "warning")
+_WORDS = ("define", "undef", "include", "ifdef", "ifndef", "if", "elif", "else", "endif", "pragma", "error", "warning")
 _LINE = "__line_of_the_program__"
 _PATIENCE_S = 20
 _MOST_HEADERS, _MOST_OF_HEADER = 1000, 1 << 22
@@ -46,7 +46,7 @@ def preprocess(text: str, includes: Sequence[str] = (), paths: Sequence[str] = (
     """
     directives = list(_directives(text))
     for word, _, span in directives:
-        if word not in _KNOWN:
+        if word not in _WORDS:
             hint = "known are #include, #define and conditions; comments begin with //"
             raise Fault(Diagnostic(f"unknown directive '#{word}'", span, hint))
     blanked = list(text)

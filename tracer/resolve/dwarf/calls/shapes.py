@@ -186,6 +186,10 @@ def _record(entry: Entry, deep: int) -> Shape:
             start, end = first // 8, (first + width + 7) // 8
             leaves.append(Leaf(start, end - start, "integer", 1))
             align = max(align, inner.align)
+    if not leaves and definition.tag == dw.UNION and size in (4, 8):
+        # GCC describes some transparent unions without their members, as that of connect() in libc: such a union goes
+        # where its first member would. An empty one has no byte in C, and one in C++.
+        return _scalar(size, "integer")
     # Nobody says that a struct is packed, but it has what no other has.
     return _aggregate(size, stated if packed or size % align else align, leaves)
 

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
-from tracer.errors import TracerError, UsageError, counted, printable
+from tracer.errors import TracerError, UsageError, and_more, counted, printable
 from tracer.kinds.arch import EM_X86_64
 from tracer.kinds.model import AttachPoint
 from tracer.kinds.site import FileSite, Target
@@ -111,10 +111,9 @@ def flow_of(
             reason = f"{counted(len(refused), 'function')} left out, whose returns cannot be seen"
             left_out.append(f"{reason}; of the first: {refused[0].message}")
         if elsewhere:
-            more_names = f" and {len(elsewhere) - _NAMED} more" if len(elsewhere) > _NAMED else ""
-            names = ", ".join([_short(binary, name) for name in elsewhere[:_NAMED]])
+            names = and_more((_short(binary, name) for name in elsewhere[:_NAMED]), len(elsewhere))
             left_out.append(
-                f"calls through pointers and into other files are not followed, as in {names}{more_names}:"
+                f"calls through pointers and into other files are not followed, as in {names}:"
                 " --with FILE:FUNCTION adds such functions"
             )
         path = quoted(binary.named, path=True)

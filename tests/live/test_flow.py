@@ -1,0 +1,101 @@
+"""`tracer flow`: the calls of a program inside each other, as the program itself has them, on both backends."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli import tracer
+
+Place = Callable[[str], Path]
+Lines = dict[str, list[str]]
+
+_TIMES = re.compile(r" {1,2}\d[\d.]* (?:ns|us|ms|s)(?:, self [\d.]+ \w+)?$")
+_OWN = re.compile(r"own (\d+)  (.*)")
+_SHOWN = re.compile(r" *(\d+)  (.*)")
+
+
+def by_thread(pattern: re.Pattern[str], text: str) -> Lines:
+    lines: Lines = {}
+    for line in text.splitlines():
+        if (told := pattern.fullmatch(line)) is not None and not told[2].startswith("#"):
+            lines.setdefault(told[1], []).append(_TIMES.sub("", told[2]))
+    return lines
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_flow_is_the_tree_of_calls_that_the_program_prints(
+    backend: str, seed: int, place: Place, tmp_path: Path
+) -> None:
+    """Threads, recursion, exceptions, longjmp() and tail calls, call by call."""
+    path, shown = place("flows"), tmp_path / "shown"
+    words = ("flow", f"{path}:f_root", "--only", "f_*", "-q", "--backend", backend, "-o", str(shown))
+    done = tracer(*words, "-c", f"{path} {seed}")
+    assert (done.status, done.said) == (0, "")
+    own = by_thread(_OWN, done.text)
+    assert len(own) == 3 and sum(map(len, own.values())) > 200
+    assert by_thread(_SHOWN, shown.read_text()) == own
+
+
+def test_a_document_of_chrome_has_every_call(backend: str, place: Place, tmp_path: Path) -> None:
+    path, shown = place("flows"), tmp_path / "flow.json"
+    words = ("flow", f"{path}:f_root", "--only", "f_*", "-q", "--backend", backend, "--format", "chrome")
+    done = tracer(*words, "-o", str(shown), "-c", f"{path} 3")
+    assert (done.status, done.said) == (0, "")
+    calls = [event for event in json.loads(shown.read_text())["traceEvents"] if event["ph"] == "X"]
+    own = [line.strip() for lines in by_thread(_OWN, done.text).values() for line in lines]
+    names = Counter(line.partition("(")[0] for line in own if not line.startswith("}"))
+    assert Counter(event["name"] for event in calls) == names
+    roots = [event for event in calls if event["name"] == "f_root"]
+    assert len(roots) == 6
+    for event in calls:
+        around = [root for root in roots if root["tid"] == event["tid"] and root["ts"] <= event["ts"]]
+        last = max(around, key=lambda root: root["ts"])
+        assert event["ts"] + event["dur"] <= last["ts"] + last["dur"] + 0.001
+
+
+def test_signals_and_fibers_lose_no_call(backend: str, place: Place, tmp_path: Path) -> None:
+    """Each call that returned has its own result; one that waits on another stack is told to be gone back to."""
+    path, shown = place("call-trees"), tmp_path / "shown"
+    words = ("flow", f"{path}:work", "--only", "work", "--with", f"{path}:node", "--with", f"{path}:other")
+    done = tracer(*words, "-q", "--backend", backend, "-o", str(shown), "-c", f"{path} 1 6")
+    assert (done.status, done.said) == (0, "")
+    own = Counter(re.findall(r"^own \d+ (\d+) ", done.text, re.M))
+    (returned, left), *_ = re.findall(r"^all (\d+) (\d+)$", done.text, re.M)
+    text = shown.read_text()
+    results = Counter(re.findall(r"(?:\)|}) = (\d+)  ", text))
+    again = text.count(", gone back to")
+    assert again > 0 and results == own and sum(own.values()) == int(returned)
+    assert len(re.findall(r"left by|no return seen", text)) == int(left) + again
+
+
+def test_a_process_that_runs_is_attached_to(backend: str, place: Place) -> None:
+    """What is under way as the trace begins is not shown; what is under way at its end is."""
+    path = place("flows")
+    with subprocess.Popen([path, "1", "forever"]) as process:
+        try:
+            done = tracer("flow", f"{path}:calm", "-p", str(process.pid), "-d", "1s", "--backend", backend)
+        finally:
+            process.kill()
+    assert done.status == 0
+    name, *lines = [_TIMES.sub("", line.removeprefix(f"{process.pid:7}  ")) for line in done.text.splitlines()]
+    assert name == f"# flows, process {process.pid}"
+    number = int(lines[0].removeprefix("calm(n=").removesuffix(") {"))
+    whole = sum(line.startswith("calm(") for line in lines)
+    expected = [
+        line for n in range(number, number + whole)
+        for line in (f"calm(n={n}) {{", f"  part(n={n}) = {2 * n}", f"}} = {2 * n + 1}")
+    ]  # fmt: skip
+    assert whole > 10
+    assert lines in (expected, [*expected[:-1], "} under way for"], [*expected[:-2], "} under way for"])
+    head, *_ = done.said.splitlines()
+    assert re.fullmatch(
+        r"tracer: the flow of calm: 2 functions at \d places; each call of one takes [\d.]+ us more, [\d.]+ of them"
+        r" where it begins", head,
+    )  # fmt: skip

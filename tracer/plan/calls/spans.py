@@ -1,0 +1,147 @@
+"""Clauses of spans: each becomes one that runs at the start and one that runs at the end, as those of calls do.
+
+What has started is noted under the thread, or under the key that both probes compute, and under how many are under way
+there: another map has that number. An end is that of the last that has started. So spans of a thread may lie inside
+each other, and one that never ends is in nobody's way: it stays where it is.
+"""
+
+from __future__ import annotations
+
+from tracer.dataclass import replace
+from tracer.errors import Diagnostic, ProgramError
+from tracer.lang.typed import (
+    Binary,
+    Builtin,
+    Calls,
+    Clause,
+    Delete,
+    Expr,
+    Find,
+    If,
+    IntLit,
+    MapAdd,
+    MapDecl,
+    MapGet,
+    MapSet,
+    Program,
+    Return,
+    Stmt,
+    TupleExpr,
+    Unary,
+    Until,
+    Var,
+    VarSet,
+)
+from tracer.lang.types import BOOL, UINT64, Type
+from tracer.plan.calls.reads import BEGAN, Reads, word
+from tracer.plan.calls.split import MOST_CALLS
+
+_VALUES = ("duration", "depth")
+
+
+def with_spans(program: Program) -> Program:
+    """The program, whose clauses of spans are two each. Raises `ProgramError` for what such a clause cannot read."""
+    clauses: list[Clause] = []
+    maps, kept = dict(program.maps), [*program.calls]
+    faults: list[Diagnostic] = []
+    fresh = 1 + max(clause.id for clause in program.clauses)
+    for clause in program.clauses:
+        if clause.until is None:
+            clauses.append(clause)
+            continue
+        span = _Span(clause, clause.until, faults)
+        clauses += [span.start(), span.end(fresh)]
+        maps.update({decl.name: decl for decl in span.maps()})
+        kept.append(span.calls())
+        fresh += 1
+    if faults:
+        raise ProgramError(program.source, sorted(faults, key=lambda fault: fault.span.start))
+    return replace(program, clauses=tuple(clauses), maps=maps, calls=tuple(kept))
+
+
+class _Span:
+    """A clause of a span, in two. `faults` gets what it cannot read."""
+
+    def __init__(self, clause: Clause, until: Until, faults: list[Diagnostic]) -> None:
+        self._clause, self._until, self._span = clause, until, clause.span
+        self._reads = Reads(clause, faults, _VALUES, span=True)
+        starts, ends = until.keys
+        thread = (Builtin(UINT64, self._span, "tid"),)
+        self._starts, self._ends = starts or thread, ends or thread
+        self._levels = f"@ spans under way of clause {clause.id}"
+
+    def calls(self) -> Calls:
+        """The maps and names that are kept for the spans of the clause."""
+        named = f"{self._clause.names[0]}..{self._until.name}"
+        read = tuple([(value.span, value.type) for value in (*self._reads.noted, *self._reads.read)])
+        number, memory = self._clause.id, bool(self._reads.read)
+        return Calls(
+            f"@ open spans of clause {number}", f"@ memory spans of clause {number}" if memory else "",
+            f"@ unseen spans of clause {number}", "", (named,), read, len(self._reads.noted), is_span=True,
+            keys=tuple([(part.span, part.type) for part in self._until.keys[0]]),
+        )  # fmt: skip
+
+    def maps(self) -> list[MapDecl]:
+        """The maps of the clause."""
+        calls, key = self.calls(), tuple([part.type for part in self._starts])
+
+        def inner(name: str, key: tuple[Type, ...], value: Type) -> MapDecl:
+            return MapDecl(name, key, "scalar", value, self._span, (), MOST_CALLS, inner=True)
+
+        decls = [inner(calls.open, (*key, UINT64), self._reads.note_type), inner(self._levels, key, UINT64)]
+        if calls.memory:
+            decls.append(inner(calls.memory, (*key, UINT64), self._reads.memory_type))
+        return [*decls, inner(calls.unseen, (), UINT64)]
+
+    def start(self) -> Clause:
+        """The clause that notes a start."""
+        span, calls = self._span, self.calls()
+        level = Var(UINT64, span, 0, "$level")
+        key = (*self._starts, level)
+        noted = TupleExpr(self._reads.note_type, span, (Builtin(UINT64, span, "nsecs"), *self._reads.noted))
+        steps: list[Stmt] = [
+            VarSet(span, 0, MapGet(UINT64, span, self._levels, self._starts)),
+            MapSet(span, calls.open, key, noted),
+            MapSet(span, self._levels, self._starts, word("+", level, self._number(1))),
+        ]  # fmt: skip
+        if calls.memory:  # what cannot be read ends the clause
+            held = TupleExpr(self._reads.memory_type, span, tuple(self._reads.read))
+            steps.append(MapSet(span, calls.memory, key, held))
+        return replace(self._clause, predicate=None, body=tuple(steps), slots=(UINT64,), until=None)
+
+    def end(self, number: int) -> Clause:
+        """The clause, of that number, that finds the start and does what the user wrote."""
+        span, calls, reads = self._span, self.calls(), self._reads
+        level, ended = (Var(UINT64, span, slot, "$") for slot in (reads.values["depth"], reads.ended))
+        key = (*self._ends, level)
+        none = Binary(BOOL, span, "==", level, self._number(0))
+        unseen = (MapAdd(span, calls.unseen, (), self._number(1)), Return(span))
+        fewer: tuple[Stmt, ...] = (MapSet(span, self._levels, self._ends, level),)
+        steps: list[Stmt] = [
+            VarSet(span, reads.ended, Builtin(UINT64, span, "nsecs")),
+            VarSet(span, level.slot, MapGet(UINT64, span, self._levels, self._ends)),
+            If(span, none, unseen, ()),
+            VarSet(span, level.slot, word("-", level, self._number(1))),
+            If(span, none, (Delete(span, self._levels, self._ends),), fewer),
+            # Where there was no room to note the start, that was counted.
+            self._found(calls.open, key, reads.record), Delete(span, calls.open, key),
+        ]  # fmt: skip
+        if calls.memory:
+            steps += [self._found(calls.memory, key, reads.memory), Delete(span, calls.memory, key)]
+        taken = word("-", ended, reads.typed(reads.part(BEGAN, span)))
+        steps.append(VarSet(span, reads.values["duration"], taken))
+        body, condition = reads.body, reads.condition
+        if condition is not None:
+            body = (If(condition.span, condition, body, ()),)
+        slots = (*self._clause.slots, reads.note_type, reads.memory_type, UINT64, *(UINT64 for _ in _VALUES))
+        return replace(
+            self._clause, id=number, kind=self._until.kind, names=(self._until.name,), spans=(self._until.span,),
+            sites=self._until.sites, predicate=None, body=(*steps, *body), slots=slots, until=None, closes=True,
+        )  # fmt: skip
+
+    def _found(self, map: str, key: tuple[Expr, ...], slot: int) -> Stmt:
+        there = Find(BOOL, self._span, map, key, slot)
+        return If(self._span, Unary(BOOL, self._span, "!", there), (Return(self._span),), ())
+
+    def _number(self, value: int) -> Expr:
+        return IntLit(UINT64, self._span, value)
