@@ -59,7 +59,7 @@ def _boot() -> str:
 
 
 def _measured(pairs: Sequence[tuple[str, str]]) -> list[Cost]:
-    """As many as could be measured, from the first on."""
+    """The costs, as many as could be measured, from the first on."""
     from tracer.kernel.workers.spawn import start
 
     try:
@@ -129,7 +129,7 @@ def _emptied(ring: object, then: object) -> float:
 
 
 def _times(ring: object) -> Iterator[int]:
-    """When the samples of a ring were taken that nobody has read."""
+    """The times of the samples of a ring that nobody has read."""
     import mmap
 
     head, position = struct.unpack("<QQ", ring[1024:1040])  # type: ignore[index]
