@@ -132,6 +132,7 @@ REFUSED = (
     ("{PROBE}:enter..{PROBE}:leave by ustack { @ = count(); }", "this cannot be the key of a span"),
     ("{PROBE}:enter..{PROBE}:leave { @ = max(self_time); }", "self_time is known of calls, not of spans"),
     ("{PROBE}:enter..{PROBE}:leave { @ = max(arg1); }", "arg1 does not exist"),
+    ("{PROBE}:enter..{PROBE}:leave { @ = max(after(vars.n)); }", "vars is not known in a span"),
     ("{PROBE}:enter..{PROBE}:leave { @ = max(retval); }", "retval is not known"),
 )
 
