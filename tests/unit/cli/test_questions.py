@@ -71,10 +71,8 @@ PROGRAMS: dict[tuple[str, ...], str] = {
         'uprobe:libc:fopen { printf("%s %-7d %-16s %s a \\"%s\\"\\t\\n", strftime("%H:%M:%S", nsecs), pid, comm, func, '
         "str(arg0)); print(ustack); }\n"
     ),
-    ("args", "libc:malloc", "libc:free", "--filter", "arg0"): (
-        'uprobe:libc:malloc /arg0/ { print((strftime("%H:%M:%S", nsecs), pid, comm, func, args)); }\n'
-        'uprobe:libc:free /arg0/ { print((strftime("%H:%M:%S", nsecs), pid, comm, func, args)); }\n'
-    ),
+    ("args", "libc:malloc", "libc:free", "--filter", "arg0"): "call:libc:malloc /arg0/\ncall:libc:free /arg0/\n",
+    ("args", "libc:malloc", "--entry", "-s"): "uprobe:libc:malloc { print(ustack); }\nuprobe:libc:malloc\n",
     ("stacks", "libc:malloc"): "uprobe:libc:malloc { @[ustack] = count(); }\n",
     ("stacks", "libc:malloc", "--weight", "arg0", "--by", "comm"): (
         "uprobe:libc:malloc { @[comm, ustack] = sum(arg0); }\n"

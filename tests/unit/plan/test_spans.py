@@ -90,6 +90,7 @@ def test_the_key_of_a_span_ends_where_its_predicate_begins() -> None:
 FAULTS = {
     "{ @ = count(); } BEGIN { after(arg0); }": "after() is not known in BEGIN",
     "{ @ = max(self_time); }": "self_time is known of calls, not of spans",
+    '{ @ = max(reg("sp")); }': "reg() has no one moment in a span",
     "{ @ = max(after(arg2)); }": "arg2 does not exist: usdt:/bin/app:p:done has 2 arguments",
     "{ @ = max(arg1); }": "arg1 does not exist: usdt:/bin/app:p:start has 1 argument",
     "{ @ = max(after(duration)); }": "duration is not known in a probe",

@@ -31,16 +31,16 @@ SHARED = "p", "profile"
 """Words of ours with which lines of perf-tools and probes of DTrace begin too."""
 
 
-def meant(text: str, start: int, known: bool = False) -> Meant | None:
+def meant(text: str, start: int, shared: bool = False) -> Meant | None:
     """Translates the attach point of another tool at an offset of the text; None where no tool has it. It reads the
-    whole line, since elsewhere an attach point may go on behind a blank. `known`: it begins with
+    whole line, since elsewhere an attach point may go on behind a blank. `shared`: it begins with
     one of the words that are `SHARED`.
     """
     match = re.compile(r"[^\n{;]*").match(text, start)
     line = match[0].strip() if match else ""
     if len(line) > _LONGEST:
         return None
-    readers = (_event_line, _dtrace_time) if known else _READERS
+    readers = (_event_line, _dtrace_time) if shared else _READERS
     for read in readers:
         if (translated := read(line)) is not None:
             predicate = re.search(r"\s/(?!\S*:)", line)

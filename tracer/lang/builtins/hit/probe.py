@@ -242,7 +242,8 @@ def _after(call: Call) -> typed.Expr:
 def _register(call: Call) -> typed.Expr | None:
     (name,) = call.args
     if call.context.unit.reads("call"):
-        call.error("reg() has no one moment in a clause of calls", call.span, "read it in a uprobe or uretprobe")
+        what = "a clause of calls" if call.context.unit.until is None else "a span"
+        call.error(f"reg() has no one moment in {what}", call.span, "read it in a uprobe or uretprobe")
         return None
     arch = native()
     registers = () if arch is None else (*arch.registers, *arch.state)
