@@ -37,6 +37,8 @@ class Unit:
     sites: tuple[Site, ...]
     until: Unit | None = None
     """Of a span the same clause at its end, of which `after()` and `retval` are; this one is at its start."""
+    closes: bool = False
+    """Whether it is that."""
 
     @property
     def places(self) -> Sequence[FileSite]:
