@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/vm", description="Other kernels, in virtual machines.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="the kernels, what each is for, and whether it is here already")
-    command = commands.add_parser("run", help="run a command on a row, with this machine's files")
+    command = commands.add_parser("run", help="run a command on a kernel, with this machine's files")
     command.add_argument("kernel")
     command.add_argument("-t", "--timeout", type=float, default=600, metavar="SECONDS", help="end it then (600)")
     command.add_argument("words", nargs="+", metavar="CMD", help="after --; one word is a line for the shell")
@@ -78,7 +78,7 @@ def _list() -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    image = image_of(kernel(arguments.row))
+    image = image_of(kernel(arguments.kernel))
     ended = run(
         image,
         arguments.words,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -83,11 +84,16 @@ def test_latency_is_what_the_program_measures(backend: str) -> None:
 
 def test_args_and_trace_have_a_line_for_each_hit(backend: str, path: Path) -> None:
     of_trace = ("-q", "--backend", backend, "-c", f"{path} {THREADS} {CALLS}")
-    lines = tracer("args", f"{path}:work", *of_trace).text.replace("done\n", "").splitlines()
-    every = sorted(line.partition("threads, ")[2] for line in lines if line)
-    assert every == sorted(
-        f"work, {{ .thread = {n}, .i = {i} }})" for n in range(THREADS) for i in range(CALLS)
-    )
+    called = [(n, i) for n in range(THREADS) for i in range(CALLS)]
+
+    def seen(pattern: str, *words: str) -> list[tuple[int, ...]]:
+        shown = tracer("args", f"{path}:work", *words, *of_trace).text
+        return sorted(tuple(map(int, numbers)) for numbers in re.findall(pattern, shown, re.M))
+
+    arguments = r"\.args = \{ \.thread = (\d+), \.i = (\d+) \}"
+    ended = seen(rf"{arguments}, \.retval = (\d+), \.duration = \d+ \}}$", "--filter", "duration >= 0")
+    assert ended == [(n, i, n * 1_000_000 + i) for n, i in called]
+    assert seen(rf"{arguments} \}}$", "--entry") == called
     words = ("trace", f"{path}:work", 'n "%d"', "arg1", "--filter", "arg0 == 1")
     lines = [line for line in tracer(*words, *of_trace).text.splitlines() if " n " in line]
     assert [line.split(maxsplit=2)[2] for line in lines] == [f'threads          work n "{i}"' for i in range(CALLS)]

@@ -27,13 +27,13 @@ def attributes(
 
 
 def throttles(data: bytes) -> int:
-    """How often the kernel stopped an event for the rest of a tick, by the records of a ring."""
-    found = position = 0
+    """Counts how often the kernel stopped an event for the rest of a tick, by the records of a ring."""
+    stopped = position = 0
     while position + _HEADER.size <= len(data):
         kind, _, size = _HEADER.unpack_from(data, position)
-        found += kind == perf.RECORD_THROTTLE
+        stopped += kind == perf.RECORD_THROTTLE
         position += max(size, _HEADER.size)
-    return found
+    return stopped
 
 
 def held_back(times: int) -> str:

@@ -6,6 +6,7 @@ checker for what a clause may read, the resolver for sites, the reference page f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -14,6 +15,20 @@ from tracer.errors import Diagnostic, Fault, Span, TracerError
 
 if TYPE_CHECKING:
     from tracer.kinds.site import FileSite, Site
+
+UNITS = "hz", "ms", "s", "us"
+LONGEST_PERIOD_NS = 1 << 62
+DURATIONS_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+}
+_HEX = r"(?P<hex>0[xX][0-9a-fA-F][0-9a-fA-F_]*)"
+_COUNT = _HEX + r"|(?P<digits>[0-9][0-9_]*)(?:e(?P<exponent>[0-9]+))?(?P<unit>ns|us|ms|[smhd])?"
 
 AttachKind = Literal[
     "begin", "end", "interval", "usdt", "uprobe", "uretprobe", "call", "tracepoint", "profile", "software", "hardware"
@@ -225,3 +240,15 @@ def miscount(kind: str, fields: list[str], wanted: str) -> str:
     if len(fields) < 2:
         return f"the {kind} attach point is incomplete: it needs {wanted}"
     return f"the {kind} attach point has too many parts"
+
+
+def count_of(text: str) -> int | None:
+    """A number as in the language, but for octal ones; with a duration it is in nanoseconds."""
+    count_text = re.fullmatch(_COUNT, text)
+    if count_text is None:
+        return None
+    if count_text["hex"]:
+        return int(count_text["hex"].replace("_", "")[:40], 16)
+    exponent = min(int((count_text["exponent"] or "0")[:3]), 25)
+    count: int = int(count_text["digits"].replace("_", "")[:25]) * 10**exponent
+    return count * DURATIONS_NS[count_text["unit"] or "ns"]

@@ -2,48 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Literal
 
 from tracer.errors import Diagnostic, Fault, Span
-from tracer.kinds.model import AttachPoint, ClauseKind, Part, ProbeKind, malformed
+from tracer.kinds.model import (
+    DURATIONS_NS,
+    LONGEST_PERIOD_NS,
+    UNITS,
+    AttachPoint,
+    ClauseKind,
+    Part,
+    ProbeKind,
+    count_of,
+    malformed,
+)
 
 if TYPE_CHECKING:
     from tracer.kinds.site import Site
 
-UNITS = "hz", "ms", "s", "us"
 SHORTEST_PERIOD_NS = 1_000
-LONGEST_PERIOD_NS = 1 << 62
-DURATIONS_NS = {
-    "ns": 1,
-    "us": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
-    "d": 86_400_000_000_000,
-}
-_HEX = r"(?P<hex>0[xX][0-9a-fA-F][0-9a-fA-F_]*)"
-_COUNT = _HEX + r"|(?P<digits>[0-9][0-9_]*)(?:e(?P<exponent>[0-9]+))?(?P<unit>ns|us|ms|[smhd])?"
 _FORM = "interval:s:1, interval:ms:100, interval:us:500, interval:hz:10 or interval:1s"
-
-
-def interval_count(text: str) -> int | None:
-    """A number as in the language, but for octal ones; with a duration it is in nanoseconds."""
-    count_text = re.fullmatch(_COUNT, text)
-    if count_text is None:
-        return None
-    if count_text["hex"]:
-        return int(count_text["hex"].replace("_", "")[:40], 16)
-    exponent = min(int((count_text["exponent"] or "0")[:3]), 25)
-    count: int = int(count_text["digits"].replace("_", "")[:25]) * 10**exponent
-    return count * DURATIONS_NS[count_text["unit"] or "ns"]
 
 
 def _interval(text: str, parts: list[Part], span: Span) -> AttachPoint:
     fields = [part.text for part in parts[1:]]
     period = None
-    count = interval_count(fields[-1]) if fields else None
+    count = count_of(fields[-1]) if fields else None
     if len(fields) == 1:
         period = count  # a number alone is nanoseconds
     elif len(fields) == 2 and count is not None:
@@ -67,7 +51,7 @@ def _clock(point: AttachPoint) -> Site:
     from tracer.kinds.site import Clock  # not loaded to list probes
 
     unit, colon, count = point.text.partition(":")[2].partition(":")
-    probe = f"interval:{unit}:{interval_count(count)}" if colon else f"interval:us:{point.period_ns // 1000}"
+    probe = f"interval:{unit}:{count_of(count)}" if colon else f"interval:us:{point.period_ns // 1000}"
     return Clock(point.kind, probe, "", (), 0, point.period_ns)
 
 

@@ -110,6 +110,8 @@ def flow_of(
         if refused:
             reason = f"{counted(len(refused), 'function')} left out, whose returns cannot be seen"
             left_out.append(f"{reason}; of the first: {refused[0].message}")
+        traced = {function.name for function in (*roots, *(callee for level in kept for callee in level))}
+        elsewhere = [name for name in elsewhere if name in traced]
         if elsewhere:
             names = and_more((_short(binary, name) for name in elsewhere[:_NAMED]), len(elsewhere))
             left_out.append(

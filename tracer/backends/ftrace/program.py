@@ -21,8 +21,7 @@ from tracer.backends.ftrace.trigger import Trigger
 from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError, printable
 from tracer.kernel.uprobe_events import events as uprobe_events
-from tracer.kernel.uprobe_events.events import MOST_FETCHES, MOST_PLACES, Fetch, ProbePlace
-from tracer.kernel.uprobe_events.format import EventFormat
+from tracer.kernel.uprobe_events.events import MOST_FETCHES, MOST_PLACES, EventFormat, Fetch, ProbePlace
 from tracer.kinds.site import Spot, in_files
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant

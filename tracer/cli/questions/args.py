@@ -1,14 +1,21 @@
-"""`tracer args`: the arguments of each call, by name and type."""
+"""`tracer args`: each call with its arguments, by name and type, its result and its duration."""
 
 from collections.abc import Sequence
+from typing import Annotated
+
+import typer
 
 from tracer.cli.options import Asked
 from tracer.cli.questions.asking import Filter, Probes, Results, Stack, given, question, run
 from tracer.errors import UsageError
 
-EXAMPLE = "sudo tracer args libc:malloc -c 'ls /' --filter 'arg0 > 4096'"
+EXAMPLE = "sudo tracer args libc:fopen --filter 'retval == 0' -c 'getent passwd root'"
 _REMEDY = "tracer trace PROBE 'FORMAT' arg0 … prints what has no names"
-_INSTEAD = {"args": _REMEDY, "parameters": _REMEDY}
+_BEGINNING = "--entry prints calls as they begin, without their result"
+_INSTEAD = {
+    "args": _REMEDY, "parameters": _REMEDY, "return probe": _BEGINNING, "calls can be paired": _BEGINNING,
+    "is never called": _BEGINNING, "jumps to its own beginning": _BEGINNING,
+}  # fmt: skip
 
 
 @question
@@ -17,16 +24,21 @@ def command(
     results: Results,
     probes: Probes = None,
     where: Filter = None,
+    entry: Annotated[
+        bool, typer.Option("--entry", help="Print each call as it begins, without its result and duration.")
+    ] = False,
     stack: Stack = False,
 ) -> int:
-    """Print the arguments of each call by name and type, with the time and the process.
+    """Print each call of functions when it has ended: its arguments by name and type, its result, its duration.
 
-    The names are those of the debug information.
+    The names are those of the debug information. --filter knows the arguments as they were when the call began, retval
+    and duration. Calls that have not ended are told at the end.
     """
-    return run(asked, results, program(given(probes, "args"), where, stack), instead=_INSTEAD)
+    text = program(given(probes, "args"), where, entry, stack)
+    return run(asked, results, text, instead=_INSTEAD)
 
 
-def program(words: "Sequence[str]", where: "str | None", stack: bool) -> str:
+def program(words: "Sequence[str]", where: "str | None", entry: bool, stack: bool) -> str:
     """The program: a clause for each probe, since each has arguments of its own. Raises `ProgramError`,
     `UsageError`.
     """
@@ -35,9 +47,11 @@ def program(words: "Sequence[str]", where: "str | None", stack: bool) -> str:
     only = condition(where, "--filter") if where is not None else Words()
     clauses = []
     for word in words:
-        asked = probe(word)
-        if not asked.is_function:
+        attach_point = probe(word)
+        if not attach_point.is_function:
             raise UsageError(f"{word}: the arguments of a USDT probe have no names", f"tracer trace {word} %d arg0")
-        line = 'print((strftime("%H:%M:%S", nsecs), pid, comm, func, args));'
-        clauses.append(clause([asked], only, f"{line}{' print(ustack);' if stack else ''}"))
+        if not entry:
+            attach_point = attach_point.whole_call()
+        clauses += [clause([attach_point], only, "print(ustack);")] * stack
+        clauses.append(clause([attach_point], only, None))
     return "".join(clauses)

@@ -59,7 +59,7 @@ def _boot() -> str:
 
 
 def _measured(pairs: Sequence[tuple[str, str]]) -> list[Cost]:
-    """As many as could be measured, from the first on."""
+    """The costs, as many as could be measured, from the first on."""
     from tracer.kernel.workers.spawn import start
 
     try:
@@ -74,7 +74,7 @@ def _measured(pairs: Sequence[tuple[str, str]]) -> list[Cost]:
         process.end(wait=False)  # it takes its probes out, which takes longer
     with suppress(ValueError):
         words = [int(word) for word in (answer or "").split()]
-        return [(words[at], words[at + 1], words[at + 2]) for at in range(0, len(words) - 2, 3)]
+        return [(words[first], words[first + 1], words[first + 2]) for first in range(0, len(words) - 2, 3)]
     return []
 
 
@@ -129,18 +129,18 @@ def _emptied(ring: object, then: object) -> float:
 
 
 def _times(ring: object) -> Iterator[int]:
-    """When the samples of a ring were taken that nobody has read."""
+    """The times of the samples of a ring that nobody has read."""
     import mmap
 
-    head, at = struct.unpack("<QQ", ring[1024:1040])  # type: ignore[index]
+    head, position = struct.unpack("<QQ", ring[1024:1040])  # type: ignore[index]
     data = ring[mmap.PAGESIZE :]  # type: ignore[index]
-    while at < head:
-        start = at % len(data)
+    while position < head:
+        start = position % len(data)
         whole = data[start:] + data[:start]
         size = struct.unpack_from("<H", whole, 6)[0]
         if struct.unpack_from("<I", whole)[0] == 9:
             yield struct.unpack_from("<Q", whole, _TIME_AT)[0]
-        at += size
+        position += size
 
 
 def main() -> None:

@@ -6,17 +6,25 @@ in. So `uprobe:FILE:f /arg0 > 5/` is the program that a user would have written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
 from tracer.errors import ProgramError
 from tracer.kinds.registry import KINDS
-from tracer.kinds.site import Site
+from tracer.kinds.site import FileSite, Site, in_files
 from tracer.lang.macros.said import placed
 from tracer.lang.syntax import ast
+from tracer.lang.types import CharType, IntType, PointerType
+
+if TYPE_CHECKING:
+    from tracer.lang.types.outside import Outside
 
 Sites = Mapping[int, tuple[Site, ...]]
 
+_FEW = 16
+"""Functions up to which debug information is asked what they return."""
+_NUMBERS = (IntType, CharType)
 _MOST = 6
 """Arguments of a function whose parameters nothing tells: those in registers."""
 
@@ -29,21 +37,23 @@ def with_bodies(program: ast.Program, sites: Sites, check: Callable[[ast.Program
     for index, clause in enumerate(program.clauses):
         clauses.append(clause)
         clause_sites = sites.get(index)
-        for text in _bodies(clause, clause_sites or ()) if clause.bare else ():
+        for text in _bodies(clause, clause_sites or (), program.types.outside) if clause.bare else ():
             clauses[-1] = _with_body(clause, text)
-            # With those before it: what these assign, its predicate may read. None comes after it.
+            # With the others: what these assign, its predicate may read.
+            later = [_with_body(other, _EVERY) if other.bare else other for other in program.clauses[index + 1 :]]
             try:
-                check(replace(program, clauses=tuple(clauses)), sites)
+                check(replace(program, clauses=(*clauses, *later)), sites)
             except ProgramError:
                 continue
             break
     return replace(program, clauses=tuple(clauses))
 
 
-def _bodies(clause: ast.Clause, sites: tuple[Site, ...]) -> Iterator[str]:
+def _bodies(clause: ast.Clause, sites: tuple[Site, ...], outside: Callable[[], Outside] | None) -> Iterator[str]:
     """The bodies that come into question, the one that shows most first."""
     reads = [KINDS[point.kind].reads for point in clause.points]
-    result = "retval=retval" if all("return" in readable for readable in reads) else ""
+    returns = all("return" in readable for readable in reads)
+    result = f"retval={_result_type(in_files(sites), outside)}retval" if returns else ""
     took = "duration=duration" if all("call" in readable for readable in reads) else ""
     noted = all("note" in readable for readable in reads)
     least = min((len(site.args) for site in sites), default=0)
@@ -52,6 +62,20 @@ def _bodies(clause: ast.Clause, sites: tuple[Site, ...]) -> Iterator[str]:
     for shown in (arguments if noted else "args=args", arguments, ""):
         for told in dict.fromkeys((result, "")):
             yield ", ".join([_EVERY, *filter(None, (shown, told, took))])
+
+
+def _result_type(sites: Sequence[FileSite], outside: Callable[[], Outside] | None) -> str:
+    """The cast to the integer or address that all functions return, "" where they return none, or too many are asked
+    about.
+    """
+    functions = {site.probe: site for site in sites}
+    if outside is None or not functions or len(functions) > _FEW:
+        return ""
+    (type, *others) = {outside().result_type(site) for site in functions.values()}
+    if isinstance(type, PointerType) and not others:
+        return "(void *)"
+    number = not others and isinstance(type, IntType) and type.__class__ in _NUMBERS and type.bits <= 64
+    return f"({type})" if number else ""
 
 
 def _with_body(clause: ast.Clause, text: str) -> ast.Clause:

@@ -22,6 +22,8 @@ from tracer.resolve.dwarf.units.unit import Entry, Unit
 
 _MOST_UNITS = 64
 """The number of units whose functions and lines are kept."""
+_TRIED = 9
+"""The number of ranges that begin before an address and are looked at: some lie inside of others."""
 
 
 class Source(NamedTuple):
@@ -72,9 +74,8 @@ class InlineFrames:
 
     def _units(self, address: int) -> Iterator[Unit]:
         index = bisect_right(self._starts, address)
-        for start, end, unit in reversed(self._by_start[max(index - 4, 0) : index]):
-            if start <= address < end:
-                yield unit
+        nearest = reversed(self._by_start[max(index - _TRIED, 0) : index])
+        return (unit for _, end, unit in nearest if address < end)
 
 
 class _UnitFrames:
@@ -85,12 +86,11 @@ class _UnitFrames:
         self._inlined: dict[int, list[tuple[int, Entry]]] = {}
 
     def sources_at(self, address: int) -> tuple[Source, ...]:
-        place = bisect_right(self._starts, address) - 1
-        while place >= 0 and self._functions[place][1] <= address and place > bisect_right(self._starts, address) - 9:
-            place -= 1
-        if place < 0 or not self._functions[place][0] <= address < self._functions[place][1]:
+        index = bisect_right(self._starts, address)
+        nearest = reversed(self._functions[max(index - _TRIED, 0) : index])
+        function = next((function for _, end, function in nearest if address < end), None)
+        if function is None:
             return ()
-        function = self._functions[place][2]
         path, line = self._line(address)
         sources = []
         for entry in reversed(self._around(function, address)):

@@ -29,8 +29,8 @@ HELPERS = {
     112: "probe_read_user", 113: "probe_read_kernel", 114: "probe_read_user_str",
     115: "probe_read_kernel_str", 117: "send_signal_thread", 120: "get_ns_current_pid_tgid", 125: "ktime_get_boot_ns",
     130: "ringbuf_output", 131: "ringbuf_reserve", 132: "ringbuf_submit",
-    148: "copy_from_user", 164: "for_each_map_elem", 174: "get_attach_cookie", 158: "get_current_task_btf",
-    180: "find_vma", 181: "loop",
+    148: "copy_from_user", 164: "for_each_map_elem", 158: "get_current_task_btf", 174: "get_attach_cookie",
+    175: "task_pt_regs", 180: "find_vma", 181: "loop",
 }  # fmt: skip
 """The helpers that the headers of bpf_programs declare, by their number in include/uapi/linux/bpf.h."""
 

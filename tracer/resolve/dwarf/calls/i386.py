@@ -23,7 +23,7 @@ from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.arguments import EMPTY, Convention, ParameterPlace, Pieces
 from tracer.resolve.dwarf.calls.passing import Passing, passed_by_reference
 from tracer.resolve.dwarf.calls.shapes import shape_of
-from tracer.resolve.dwarf.calls.stated_locations import is_llvms
+from tracer.resolve.dwarf.calls.stated_locations import is_llvms, is_optimised
 from tracer.resolve.dwarf.functions import has
 from tracer.resolve.dwarf.leb import leb
 from tracer.resolve.dwarf.units import constants as dw
@@ -169,10 +169,7 @@ def _size(parameter: Parameter) -> int:
 
 
 def _is_optimised(function: Entry, parameters: Sequence[Entry]) -> bool:
-    """Whether the compiler may have changed how its own functions are called. Of what it has optimised GCC states the
-    options, and LLVM describes the calls or has parameters without one place for all the time.
-    """
+    """Whether the compiler may have changed how its own functions are called. GCC states the options."""
     if not is_llvms(function):
         return _GCC_OPTIMISES.search(function.unit.top.text(dw.PRODUCER)) is not None
-    described = dw.ALL_CALLS in function or dw.GNU_ALL_CALLS in function
-    return described or any(parameter.block(dw.LOCATION) is None for parameter in parameters)
+    return is_optimised(function, parameters)

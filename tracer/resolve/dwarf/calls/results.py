@@ -9,7 +9,7 @@ from tracer.lang.types import Type
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.passing import passed_by_reference
 from tracer.resolve.dwarf.calls.shapes import shape_of
-from tracer.resolve.dwarf.calls.stated_locations import is_llvms
+from tracer.resolve.dwarf.calls.stated_locations import describes_calls, is_llvms
 from tracer.resolve.dwarf.functions import attribute, function_at, has, origin
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.entries import Entries
@@ -122,5 +122,5 @@ def _may_be_dropped(entries: Entries, function: Entry, start: int) -> bool:
     names = entries.symbols.starting(start) if entries.symbols is not None else []
     if not is_llvms(function):
         return any(".isra." in name for name, _ in names)
-    described = dw.ALL_CALLS in function or dw.GNU_ALL_CALLS in function
-    return described and (not has(function, dw.EXTERNAL) or (bool(names) and all(alone for _, alone in names)))
+    local = not has(function, dw.EXTERNAL) or (bool(names) and all(alone for _, alone in names))
+    return local and describes_calls(function)

@@ -42,20 +42,24 @@ def convention_number(function: Entry) -> int:
     return next((convention for convention in conventions if convention is not None), dw.NORMAL)
 
 
+def describes_calls(function: Entry) -> bool:
+    """Whether debug information describes the calls in a function, as LLVM writes it of what it has optimised."""
+    return dw.ALL_CALLS in function or dw.GNU_ALL_CALLS in function
+
+
+def is_optimised(function: Entry, parameters: Iterable[Entry]) -> bool:
+    """Whether LLVM has optimised a function: its calls are described, or a parameter's place is not always the same."""
+    return describes_calls(function) or any(parameter.block(dw.LOCATION) is None for parameter in parameters)
+
+
 def is_moved(function: Entry, local: bool, direct: Iterable[Entry]) -> bool:
     """Whether a function may be called in another way: LLVM made it, has optimised it, and it is one of its file alone
-    (`local`). New versions say so of the function (seen in rustc 1.95); others describe the calls in it then, or give
-    parameters that are passed as they are, `direct`, no one place for all the time.
+    (`local`). New versions say so of the function (seen in rustc 1.95). `direct` are the parameters that are passed as
+    they are.
     """
     if not is_llvms(function):
         return False
-    if convention_number(function) == dw.NO_CALL:
-        return True
-    if not local:
-        return False
-    locations = [parameter.raw(dw.LOCATION) for parameter in direct]
-    described = dw.ALL_CALLS in function or dw.GNU_ALL_CALLS in function
-    return described or any(location is None or not isinstance(location[1], bytes) for location in locations)
+    return convention_number(function) == dw.NO_CALL or (local and is_optimised(function, direct))
 
 
 def is_in_frame(entry: Entry) -> bool:

@@ -43,8 +43,8 @@ class ThreadNames:
                     name = file.read(64)
             except OSError:
                 continue
-            found = _WORKER.match(name)
-            self._names[thread] = (found[1] if found else name.removesuffix(b"\n"))[:15]
+            worker = _WORKER.match(name)
+            self._names[thread] = (worker[1] if worker else name.removesuffix(b"\n"))[:15]
 
     def name(self, thread: int, cpu: int) -> bytes | None:
         """That of a thread, None where the kernel does not say which one it is."""
