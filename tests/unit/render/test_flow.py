@@ -137,6 +137,12 @@ def test_each_thread_has_a_flow_of_its_own() -> None:
     ]  # fmt: skip
 
 
+def test_a_thread_whose_flow_has_ended_is_forgotten() -> None:
+    renderer = TextFlow(FUNCTIONS, NONE, None, io.BytesIO())
+    fed(renderer, begun(0, "top", 0), begun(1, "f", 32), ended(2, "f", 32), ended(3, "top", 0))
+    assert renderer.calls.threads == {}
+
+
 def test_a_signals_handler_on_a_stack_far_above_is_inside_what_it_interrupts() -> None:
     above = -2 * NEAR
     assert text(

@@ -19,6 +19,8 @@ _PATIENCE_NS = 500_000_000
 """After so long a call is told that has not ended yet."""
 _LOOK_NS = 100_000_000
 _INDENT = b"  "
+_MOST_HEADS = 1 << 14
+"""Threads of which it is remembered that they have been named."""
 
 
 class TextFlow(FlowRenderer):
@@ -38,6 +40,8 @@ class TextFlow(FlowRenderer):
         """Waits for what comes next in the thread."""
         self._open(thread)
         if call.depth == 0 and self._heads.get(thread.number) != (thread.process, thread.comm):
+            if len(self._heads) >= _MOST_HEADS:
+                self._heads.clear()
             self._heads[thread.number] = thread.process, thread.comm
             comm = thread.comm if self.text.escape is None else self.text.escape(thread.comm)
             self._line(thread, 0, b"# %b, process %d" % (comm, thread.process))
@@ -88,8 +92,9 @@ class TextFlow(FlowRenderer):
         if now - self._looked >= _LOOK_NS:
             self._looked = now
             for number, call in [*self._last.items()]:
-                if now - call.begun.time_ns > _PATIENCE_NS:
-                    self._open(self.calls.threads[number])
+                thread = self.calls.threads.get(number)
+                if thread is not None and now - call.begun.time_ns > _PATIENCE_NS:
+                    self._open(thread)
             self._say_lost(self.lost_so_far())
         super().flush()
 
