@@ -312,8 +312,9 @@ SITE_VALUES: dict[str, Callable[[Any], str | int]] = {
     "func": attrgetter("function"),
     "file": attrgetter("source_file"),
     "line": attrgetter("source_line"),
+    "tail": lambda site: site.tail >> 8,
 }
-"""The built-in values that are known of each site before the first hit."""
+"""The built-in values that are known of each site before the first hit, and `TAIL_OF`."""
 
 
 def in_files(sites: Sequence[Site]) -> Sequence[FileSite]:

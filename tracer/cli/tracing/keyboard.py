@@ -78,7 +78,7 @@ class _Keys:
             with suppress(OSError):
                 part = os.read(self._descriptor, 64)
             if not part:  # nobody is there any more
-                self._controls.wake = tuple([wake for wake in self._controls.wake if wake != self._descriptor])
+                self._controls.wake = tuple([file for file in self._controls.wake if file != self._descriptor])
                 self._descriptor = -1
             typed += part
         return typed
