@@ -118,16 +118,10 @@ class TextFlow(FlowRenderer):
                 b"# %b lost before this line: calls are missing, and what was inside one stands too far out\n" % records
             )
 
-    def finish(self) -> None:
-        """What is under way at the end."""
-        self.calls.close()
-        now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        for thread in self.calls.threads.values():
-            self._open(thread)
-            for call in reversed(thread.calls):
-                age = duration(max(now - call.begun.time_ns, 0))
-                self._line(thread, call.depth, b"} under way for %b" % age)
-        super().finish()
+    def under_way(self, thread: Thread, call: Open, age_ns: int) -> None:
+        """Its end is the trace's."""
+        self._open(thread)
+        self._line(thread, call.depth, b"} under way for %b" % duration(age_ns))
 
     def _open(self, thread: Thread) -> None:
         """The line of a call that waits, as one whose end comes later."""
