@@ -22,6 +22,9 @@ from tracer.lang.types.combine import a_type
 
 _BUILTIN = "__builtin_"  # what bpftrace's own library calls a built-in value by
 
+_OF_THE_END = frozenset(("retval", "probe", "func", "file", "line"))
+"""Values of a probe that are of the second one of a span, where its clause runs."""
+
 
 def is_argument(word: str) -> bool:
     """Whether it is arg0, arg1 and so on."""
@@ -31,6 +34,9 @@ def is_argument(word: str) -> bool:
 def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
     """A built-in value."""
     word, span = node.name.removeprefix(_BUILTIN), node.span
+    if ctx.unit.until is not None and word in _OF_THE_END:
+        with ctx.at_end():
+            return name(ctx, node)
     if is_argument(word):
         from tracer.lang.builtins.hit import probe
 
