@@ -157,6 +157,9 @@ class Site:
     everywhere = False
     """Whether a BPF program there runs at the hits of all processes, whichever are traced."""
 
+    nameless = False
+    """Whether a hit can be of a thread that has ended, of which nothing but BPF tells the number."""
+
     @property
     def declarations(self) -> tuple[str, ...]:
         """The fields of an event, as C declares them."""
