@@ -154,6 +154,9 @@ class Site:
     in_file = False
     """Whether it is a `FileSite`."""
 
+    in_memory = False
+    """Whether it is in the memory of each process, which there must be before it is attached."""
+
     everywhere = False
     """Whether a BPF program there runs at the hits of all processes, whichever are traced."""
 
