@@ -154,6 +154,9 @@ class Site:
     in_file = False
     """Whether it is a `FileSite`."""
 
+    in_memory = False
+    """Whether it is in the memory of each process, which there must be before it is attached."""
+
     everywhere = False
     """Whether a BPF program there runs at the hits of all processes, whichever are traced."""
 
@@ -315,8 +318,9 @@ SITE_VALUES: dict[str, Callable[[Any], str | int]] = {
     "func": attrgetter("function"),
     "file": attrgetter("source_file"),
     "line": attrgetter("source_line"),
+    "tail": lambda site: site.tail >> 8,
 }
-"""The built-in values that are known of each site before the first hit."""
+"""The built-in values that are known of each site before the first hit, and `TAIL_OF`."""
 
 
 def in_files(sites: Sequence[Site]) -> Sequence[FileSite]:
