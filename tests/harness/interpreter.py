@@ -132,14 +132,14 @@ def _serve(descriptor: int) -> None:
             message, descriptors, *_ = socket.recv_fds(asked, _LONGEST, 3)
             if not message:
                 return
-            pid = _sibling()
-            if pid == 0:
+            if _sibling() == 0:
+                os.setsid()  # before anybody knows its number, and may send a signal to the session
+                asked.send(b"%d" % os.getpid())
                 asked.close()
                 words, environment = json.loads(message)
                 _run(words, environment, descriptors)
             for received in descriptors:
                 os.close(received)
-            asked.send(b"%d" % pid)
 
 
 def _complete(class_: Any) -> None:
@@ -173,7 +173,6 @@ def _run(words: list[str], environment: dict[str, str], descriptors: list[int]) 
     """As a process of its own does it."""
     from tracer.cli.app import main
 
-    os.setsid()
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     os.closerange(3, max(descriptors) + 1)
