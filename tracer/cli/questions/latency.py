@@ -1,7 +1,7 @@
 """`tracer latency`: how long calls take."""
 
 from collections.abc import Sequence
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -9,7 +9,11 @@ from tracer.cli.options import Asked
 from tracer.cli.questions.asking import Counting, Probes, Results, Stack, given, question, run
 from tracer.errors import UsageError
 
+if TYPE_CHECKING:
+    from tracer.cli.questions.records import Program
+
 _SPAN_TOLD = 'printf("%s %-7d %-16s %d ns\\n", strftime("%H:%M:%S", nsecs), pid, comm, duration);'
+_SPAN_TOLD_WITH_STACK = _SPAN_TOLD.replace('\\n"', '\\n%s"').replace("duration)", "duration, ustack)")
 EXAMPLE = "sudo tracer latency libc:getaddrinfo --by 'str(args.name)' --slower 10ms"
 
 
@@ -37,7 +41,9 @@ def command(
     return run(asked, results, text, ends_s=counting.ends_s)
 
 
-def program(words: "Sequence[str]", slower: "str | None", stack: bool, counting: Counting) -> str:
+def program(
+    words: "Sequence[str]", slower: "str | None", stack: bool, counting: Counting
+) -> "str | Program":  # fmt: skip
     """The program: where calls are printed, only those are looked at that are longer. Raises `ProgramError`,
     `UsageError`.
     """
@@ -54,8 +60,14 @@ def program(words: "Sequence[str]", slower: "str | None", stack: bool, counting:
         least = expression(slower, "--slower")
         longer = f"duration > {least.text}" if least.is_number else f"duration > ({least.text})"
         holds = Words(f"{longer} && ({only.text})" if only.text else longer)
-        stacks = clause(calls, holds, "print(ustack);") if stack else ""
-        return stacks + clause(calls, holds, _SPAN_TOLD if spans else None)
+        if spans:
+            return clause(calls, holds, _SPAN_TOLD_WITH_STACK if stack else _SPAN_TOLD)
+        if not stack:
+            return clause(calls, holds, None)
+        from tracer.cli.questions.records import Program, Record, any_of
+
+        # In one clause: two have a duration each, of which one may be longer and one not.
+        return Program([Record(any_of(call, stack), holds) for call in calls])
     if stack:
         raise UsageError("-s is for calls that are printed", "--slower TIME prints those that take longer")
     brackets = f"[{inner}]" if (inner := key_of(calls, key)) else ""

@@ -59,7 +59,7 @@ class Probe:
         kind = SPELLINGS[self.kind]
         if not kind.enters or "return" in kind.reads:
             return self
-        return Probe(f"uretprobe:{self.text.partition(':')[2]}", "uretprobe")
+        return self.as_kind("uretprobe")
 
     def whole_call(self) -> Probe:
         """The calls of the same function, or the span. Raises `UsageError`."""
@@ -70,7 +70,20 @@ class Probe:
             return self
         if not self.is_function or not kind.enters:
             raise UsageError(f"{self.text}: only functions are called", "name one, such as libc:getaddrinfo")
-        return Probe(f"call:{self.text.partition(':')[2]}", "call")
+        return self.as_kind("call")
+
+    @property
+    def is_called(self) -> bool:
+        """Whether it is a function as a whole, not a place in one."""
+        try:
+            attach.read(self.as_kind("call").text, 0)
+        except Fault:
+            return False
+        return self.is_function
+
+    def as_kind(self, kind: str) -> Probe:
+        """A probe of this kind on the same function."""
+        return Probe(f"{kind}:{self.text.partition(':')[2]}", kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ in. So `uprobe:FILE:f /arg0 > 5/` is the program that a user would have written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tracer.dataclass import replace
 from tracer.errors import ProgramError
@@ -17,7 +17,7 @@ from tracer.lang.syntax import ast
 
 Sites = Mapping[int, tuple[Site, ...]]
 
-_MOST = 6
+MOST = 6
 """Arguments of a function whose parameters nothing tells: those in registers."""
 
 _EVERY = 'time=strftime("%H:%M:%S.%f", nsecs), comm=comm, pid=pid, tid=tid, probe=probe'
@@ -43,15 +43,27 @@ def with_bodies(program: ast.Program, sites: Sites, check: Callable[[ast.Program
 def _bodies(clause: ast.Clause, sites: tuple[Site, ...]) -> Iterator[str]:
     """The bodies that come into question, the one that shows most first."""
     reads = [KINDS[point.kind].reads for point in clause.points]
-    result = "retval=retval" if all("return" in readable for readable in reads) else ""
-    took = "duration=duration" if all("call" in readable for readable in reads) else ""
     noted = all("note" in readable for readable in reads)
     least = min((len(site.args) for site in sites), default=0)
-    numbered = ", ".join(f"arg{number}=arg{number}" for number in range(least if noted else min(least, _MOST)))
-    arguments = f"args=({numbered})" if least else ""
-    for shown in (arguments if noted else "args=args", arguments, ""):
-        for told in dict.fromkeys((result, "")):
+    arguments = [numbered(least if noted else min(least, MOST))] if least else []
+    returns, calls = (all(what in readable for readable in reads) for what in ("return", "call"))
+    yield from records(arguments if noted else ["args=args", *arguments], returns, calls)
+
+
+def records(arguments: Sequence[str], returns: bool, calls: bool) -> Iterator[str]:
+    """The fields of a record of a hit, as the language spells them: with what is known of its arguments, the best
+    first, then without, each with the result if a hit `returns`, and without it; and with the duration where hits are
+    `calls`.
+    """
+    took = "duration=duration" if calls else ""
+    for shown in (*arguments, ""):
+        for told in ("retval=retval", "") if returns else ("",):
             yield ", ".join([_EVERY, *filter(None, (shown, told, took))])
+
+
+def numbered(count: int) -> str:
+    """The field of so many arguments that have no names."""
+    return f"args=({', '.join(f'arg{number}=arg{number}' for number in range(count))})"
 
 
 def _with_body(clause: ast.Clause, text: str) -> ast.Clause:
