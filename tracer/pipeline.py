@@ -133,7 +133,10 @@ def plan(
     )  # fmt: skip
     if spans:
         count = len(tree.clauses)
-        sites = {end_of(spans[index - count]) if index >= count else index: own for index, own in sites.items()}
+        sites = {
+            end_of(spans[index - count]) if index >= count else index: clause_sites
+            for index, clause_sites in sites.items()
+        }
     places = places_among(chain.from_iterable(sites.values()))
     named = (node.name.removeprefix("__builtin_") for node in walk_program(tree) if isinstance(node, Name | Call))
     if places and not {"line", "file"}.isdisjoint(named):

@@ -239,4 +239,30 @@ CASES = [
         + scalar("@f", sum(r.widths[5] for r in R))
         + scalar("@g", signed(sum(r.widths[7] for r in R))),
     ),
+    Case(
+        "calls_of_a_recursion",
+        "call:T:fact { @[arg0, retval, depth] = count(); @own[self_time <= duration] = count(); }",
+        keyed("@", {(5, 120, 0): 1, (4, 24, 1): 1, (3, 6, 2): 1, (2, 2, 3): 1, (1, 1, 4): 1})
+        + keyed("@own", {True: 5}),
+    ),
+    Case(
+        "a_function_in_two_clauses_of_calls",
+        "call:T:fact { @ = sum(arg0); if (self_time > duration) { @wrong = count(); } }"
+        " call:T:fact, call:T:price { @n[func] = count(); if (self_time > duration) { @wrong = count(); } }",
+        scalar("@", 15) + keyed("@n", {"fact": 5, "price": ROUNDS}),
+        probes=3,
+    ),
+    Case(
+        "a_span_by_thread",
+        "span:usdt:T:depot:parcel..usdt:T:depot:plain /arg0 <= 3/"
+        " { @[str(arg1), arg0 == after(arg0)] = max(after(arg0)); }",
+        keyed("@", {(r.item, True): r.id for r in R if r.id <= 3}),
+        probes=2,
+    ),
+    Case(
+        "a_span_by_a_key",
+        "span:uprobe:T:price..usdt:T:depot:plain by arg0 { @ = sum(arg1); @n[depth] = count(); }",
+        scalar("@", sum(r.zone for r in R)) + keyed("@n", {0: ROUNDS}),
+        probes=2,
+    ),
 ]

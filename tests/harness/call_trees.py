@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -85,6 +86,42 @@ def compared(path: Path, backend: str, seed: int, trees: int, said: Path) -> Tre
     more = sorted(_more(stated[number], call) for number, call in seen.items())
     beyond = sum(_more(stated[number], call) > 2 * cost * (1 + stated[number].entered) for number, call in seen.items())
     return Trees(returned, abandoned, tuple(wrong), tuple(more), beyond)
+
+
+class Idiom(NamedTuple):
+    """A run of bpftrace's idiom: calls that returned, by a run without it, that were timed, and whose time lies outside
+    of both clocks of the program; how many times the program did not come to its end.
+    """
+
+    returned: int
+    timed: int
+    wrong: int
+    ended: int
+
+
+def by_idiom(bpftrace: str, path: Path, seed: int, plain: bool) -> Idiom:
+    """A tree, timed by the time at the entry in `@start[tid]` and the difference at the return. `plain`: it only calls
+    and recurses.
+    """
+    command = [str(path), str(seed), "1", *["plain"] * plain]
+    untraced = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    both = "PROBE:{0}:node, PROBE:{0}:other"
+    entries, returns = (both.replace("PROBE", kind).format(path) for kind in ("uprobe", "uretprobe"))
+    text = (
+        f"{entries} {{ @start[tid] = nsecs; }} {returns} /@start[tid]/"
+        ' { printf("timed %d %d\\n", retval, nsecs - @start[tid]); delete(@start[tid]); }'
+    )
+    words = [bpftrace, "-e", text, "-c", " ".join(command)]
+    lines = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False).stdout.splitlines()
+    stated = [Own(*map(int, line.split()[1:])) for line in lines if line.startswith("own ")]
+    times = [tuple(map(int, line.split()[1:])) for line in lines if line.startswith("timed ")]
+    clocks = {call.result: call for call in stated}
+    wrong = sum(
+        result not in clocks or not clocks[result].inside <= ns <= clocks[result].around for result, ns in times
+    )
+    returned = sum(line.startswith("own ") for line in untraced.splitlines())
+    ended = not any(line.startswith("all ") for line in lines)
+    return Idiom(returned, len(times), wrong if not ended else 0, int(ended))
 
 
 def _more(stated: Own, seen: Seen) -> int:

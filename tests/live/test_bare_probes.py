@@ -17,7 +17,7 @@ BODIES: dict[str, list[Any]] = {
     "uprobe:{}:work": [{"record": None, "text": None, "round": n} for n in (-1, 0)],
     "uprobe:{}:work /(int64)arg2 < 0/": [{"record": None, "text": None, "round": -1}],
     "usdt:{}:fields:step /arg0 == 1/": [{"arg0": 1, "arg1": None}],
-    "uretprobe:{}:work": [(1 << 64) - 9, (1 << 64) - 7],
+    "uretprobe:{}:work": [-9, -7],
     "call:{}:work /(int64)arg2 < 0/": [{"record": None, "text": None, "round": -1}],
     "uprobe:{}:work+3": [None, None],
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -83,14 +84,17 @@ def test_latency_is_what_the_program_measures(backend: str) -> None:
 
 def test_args_and_trace_have_a_line_for_each_hit(backend: str, path: Path) -> None:
     of_trace = ("-q", "--backend", backend, "-c", f"{path} {THREADS} {CALLS}")
-    lines = tracer("args", f"{path}:work", "-s", *of_trace).text.replace("done\n", "").splitlines()
-    calls = [line.partition(".args = ")[2].partition(", .duration = ") for line in lines if line.startswith("{ .time")]
-    assert sorted(call for call, _, _ in calls) == sorted(
-        f"{{ .thread = {n}, .i = {i} }}, .retval = {1_000_000 * n + i}" for n in range(THREADS) for i in range(CALLS)
-    )
-    assert all(0 <= int(rest.partition(",")[0]) < 10**9 and rest.endswith(", .stack = ") for _, _, rest in calls)
-    stacks = [lines[n + 1] for n, line in enumerate(lines) if line.startswith("{ .time")]
-    assert set(map(str.strip, stacks)) == {stacks[0].strip()} and stacks[0].strip().startswith("body+")
+    called = [(n, i) for n in range(THREADS) for i in range(CALLS)]
+
+    def seen(pattern: str, *words: str) -> list[tuple[int, ...]]:
+        shown = tracer("args", f"{path}:work", *words, *of_trace).text
+        return sorted(tuple(map(int, numbers)) for numbers in re.findall(pattern, shown, re.M))
+
+    arguments = r"\.args = \{ \.thread = (\d+), \.i = (\d+) \}"
+    ended = seen(rf"{arguments}, \.retval = (\d+), \.duration = \d+ \}}$", "--filter", "duration >= 0")
+    stacks = seen(rf"{arguments}, \.retval = (\d+), \.duration = \d+, \.stack = \n +body\+", "-s")
+    assert ended == stacks == [(n, i, n * 1_000_000 + i) for n, i in called]
+    assert seen(rf"{arguments} \}}$", "--entry") == called
     words = ("trace", f"{path}:work", 'n "%d"', "arg1", "--filter", "arg0 == 1")
     lines = [line for line in tracer(*words, *of_trace).text.splitlines() if " n " in line]
     assert [line.split(maxsplit=2)[2] for line in lines] == [f'threads          work n "{i}"' for i in range(CALLS)]

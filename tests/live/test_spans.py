@@ -85,8 +85,8 @@ def test_spans_of_a_thread_lie_inside_each_other(program: Path, backend: str, cl
     assert maps(done) == {"@": wanted, "@longer": {"true": 25}}
     assert done.err == (
         "Attached 2 probes\n"
-        "tracer: 1 end of spans left out: no start was seen before, as it came before the trace, or is not what the span"
-        " names\n"
+        "tracer: 1 end of spans left out: no start was seen before, as it came before the trace, or is not what the"
+        " span names\n"
         "tracer: 1 span left out: its thread has ended, and no end of it was seen\n"
     )
 
@@ -132,6 +132,7 @@ REFUSED = (
     ("{PROBE}:enter..{PROBE}:leave by ustack { @ = count(); }", "this cannot be the key of a span"),
     ("{PROBE}:enter..{PROBE}:leave { @ = max(self_time); }", "self_time is known of calls, not of spans"),
     ("{PROBE}:enter..{PROBE}:leave { @ = max(arg1); }", "arg1 does not exist"),
+    ("{PROBE}:enter..{PROBE}:leave { @ = max(after(vars.n)); }", "vars is not known in a span"),
     ("{PROBE}:enter..{PROBE}:leave { @ = max(retval); }", "retval is not known"),
 )
 

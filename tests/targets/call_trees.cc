@@ -2,7 +2,7 @@
 // call that returned, in the order of their returns in each thread: its number, its result, how long it took by a clock
 // in it and by one around it, how many calls of its thread had returned as it began, how many were entered inside it,
 // and whether a fiber took its turn meanwhile. At the end how many returned, and how many were left.
-// `call_trees SEED TREES`.
+// `call_trees SEED TREES [plain]`: plain ones only call and recurse.
 #include <csetjmp>
 #include <csignal>
 #include <cstdint>
@@ -33,6 +33,7 @@ struct Own {  // of one thread
 };
 static thread_local Own *own;
 static std::mutex printing;
+static bool plain;
 static long trees, seed, total_entered, total_returned;
 
 static unsigned chance(unsigned of)
@@ -108,7 +109,7 @@ static void act()
 {
     int depth = own->depth, tries = own->tries, quiet = own->quiet;
     size_t jumps = own->jumps.size();
-    switch (chance(9)) {
+    switch (int kind = chance(9); plain ? 0 : kind) {
     case 0: case 1: call(); break;
     case 2:
         try { own->tries++; call(); } catch (int) { }
@@ -188,6 +189,7 @@ static void *work(void *argument)
 int main(int count, char **words)
 {
     seed = count > 1 ? atol(words[1]) : 1, trees = count > 2 ? atol(words[2]) : 10;
+    plain = count > 3;
     struct sigaction action = {};
     action.sa_handler = on_signal, action.sa_flags = SA_ONSTACK | SA_NODEFER;
     sigaction(SIGUSR1, &action, nullptr);

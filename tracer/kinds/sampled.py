@@ -7,9 +7,17 @@ from __future__ import annotations
 
 from tracer.dataclass import dataclass
 from tracer.errors import Diagnostic, Fault, Span
-from tracer.kinds.model import AttachPoint, Part, ProbeKind, malformed
+from tracer.kinds.model import (
+    DURATIONS_NS,
+    LONGEST_PERIOD_NS,
+    UNITS,
+    AttachPoint,
+    Part,
+    ProbeKind,
+    count_of,
+    malformed,
+)
 from tracer.kinds.site import Site
-from tracer.kinds.timers import DURATIONS_NS, LONGEST_PERIOD_NS, UNITS, interval_count
 
 _HARDWARE, _SOFTWARE = 0, 1
 _CPU_CLOCK, _TASK_CLOCK = 0, 1
@@ -71,6 +79,7 @@ class Sampled(Site):
     period: int
 
     everywhere = True
+    nameless = True
 
     @property
     def counts_in_hardware(self) -> bool:
@@ -96,7 +105,7 @@ def site(point: AttachPoint) -> Site:
     _, *fields = point.text.split(":")
     if point.kind not in _EVENTS:
         unit, count = fields if len(fields) == 2 else ("us", str(point.period_ns // 1_000))
-        probe = f"{point.kind}:{unit}:{interval_count(count)}"
+        probe = f"{point.kind}:{unit}:{count_of(count)}"
         return Sampled(point.kind, probe, "", (), 0, _SOFTWARE, _CPU_CLOCK, point.period_ns)
     type, events = _EVENTS[point.kind]
     number = events[_ALIASES.get(fields[0], fields[0])][0]
@@ -107,7 +116,7 @@ def site(point: AttachPoint) -> Site:
 def _clock(kind: ProbeKind, parts: list[Part], span: Span) -> int:
     """The nanoseconds between two samples."""
     fields = [part.text for part in parts[1:]]
-    count = interval_count(fields[-1]) if len(fields) in (1, 2) else None
+    count = count_of(fields[-1]) if len(fields) in (1, 2) else None
     if count is None:
         raise malformed(kind.form, span, f"the {kind.name} attach point has no unit and number")
     period = count
@@ -130,15 +139,16 @@ def _event(kind: ProbeKind, parts: list[Part], span: Span) -> int:
     name = parts[1].text
     event = events.get(_ALIASES.get(name, name))
     if event is None:
-        from tracer.lang import suggest
+        from difflib import get_close_matches
 
         event_names = names(kind.name)
+        near = get_close_matches(name, event_names, 1)
         what = f"'{name}' is not the name of a {kind.name} event" if name else f"the {kind.name} event has no name"
-        hint = suggest.hint(name, event_names, f"known are {', '.join(event_names)}")
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(event_names)}"
         raise Fault(Diagnostic(what, parts[1].span, hint))
     if len(parts) == 2 or not parts[2].text:
         return event[1]
-    period = interval_count(parts[2].text)
+    period = count_of(parts[2].text)
     if period is None or not 0 < period <= LONGEST_PERIOD_NS:
         what = f"'{parts[2].text}' does not say how many of the events are a hit"
         raise Fault(Diagnostic(what, parts[2].span, f"write {kind.name}:{name}:{event[1]}"))

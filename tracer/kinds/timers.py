@@ -1,49 +1,36 @@
-"""Kinds that need no place: BEGIN, END and `interval:s:1`, which run in user space, and those that sample."""
+"""Kinds that need no file: BEGIN, END, `interval:s:1` and `self:signal:SIGUSR1`, which run in user space, those that
+sample, and `watchpoint`.
+"""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Literal
 
 from tracer.errors import Diagnostic, Fault, Span
-from tracer.kinds.model import AttachPoint, ClauseKind, Part, ProbeKind, malformed
+from tracer.kinds.model import (
+    DURATIONS_NS,
+    LONGEST_PERIOD_NS,
+    UNITS,
+    AttachPoint,
+    ClauseKind,
+    Part,
+    ProbeKind,
+    count_of,
+    malformed,
+)
 
 if TYPE_CHECKING:
+    from tracer.kinds.model import Memory
     from tracer.kinds.site import Site
 
-UNITS = "hz", "ms", "s", "us"
 SHORTEST_PERIOD_NS = 1_000
-LONGEST_PERIOD_NS = 1 << 62
-DURATIONS_NS = {
-    "ns": 1,
-    "us": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
-    "d": 86_400_000_000_000,
-}
-_HEX = r"(?P<hex>0[xX][0-9a-fA-F][0-9a-fA-F_]*)"
-_COUNT = _HEX + r"|(?P<digits>[0-9][0-9_]*)(?:e(?P<exponent>[0-9]+))?(?P<unit>ns|us|ms|[smhd])?"
 _FORM = "interval:s:1, interval:ms:100, interval:us:500, interval:hz:10 or interval:1s"
-
-
-def interval_count(text: str) -> int | None:
-    """A number as in the language, but for octal ones; with a duration it is in nanoseconds."""
-    count_text = re.fullmatch(_COUNT, text)
-    if count_text is None:
-        return None
-    if count_text["hex"]:
-        return int(count_text["hex"].replace("_", "")[:40], 16)
-    exponent = min(int((count_text["exponent"] or "0")[:3]), 25)
-    count: int = int(count_text["digits"].replace("_", "")[:25]) * 10**exponent
-    return count * DURATIONS_NS[count_text["unit"] or "ns"]
 
 
 def _interval(text: str, parts: list[Part], span: Span) -> AttachPoint:
     fields = [part.text for part in parts[1:]]
     period = None
-    count = interval_count(fields[-1]) if fields else None
+    count = count_of(fields[-1]) if fields else None
     if len(fields) == 1:
         period = count  # a number alone is nanoseconds
     elif len(fields) == 2 and count is not None:
@@ -67,7 +54,7 @@ def _clock(point: AttachPoint) -> Site:
     from tracer.kinds.site import Clock  # not loaded to list probes
 
     unit, colon, count = point.text.partition(":")[2].partition(":")
-    probe = f"interval:{unit}:{interval_count(count)}" if colon else f"interval:us:{point.period_ns // 1000}"
+    probe = f"interval:{unit}:{count_of(count)}" if colon else f"interval:us:{point.period_ns // 1000}"
     return Clock(point.kind, probe, "", (), 0, point.period_ns)
 
 
@@ -124,3 +111,43 @@ PROFILE = _sampling(
 )
 SOFTWARE = _sampling("software", "s", "software:EVENT or software:EVENT:COUNT", "a software clause")
 HARDWARE = _sampling("hardware", "h", "hardware:EVENT or hardware:EVENT:COUNT", "a hardware clause")
+
+
+def _watchpoint(text: str, parts: list[Part], span: Span) -> AttachPoint:
+    from tracer.kinds import watched  # loaded where there is one
+
+    return watched.build(WATCHPOINT, text, parts, span)
+
+
+def _watched(point: AttachPoint, memory: Memory) -> Site:
+    from tracer.kinds import watched
+
+    return watched.site(point, memory)
+
+
+WATCHPOINT = ProbeKind(
+    "watchpoint", ("watchpoint", "w"), "watchpoint:ADDRESS:LENGTH:MODE or watchpoint:FILE:VARIABLE:MODE", _watchpoint,
+    ClauseKind("watchpoint", at_hits=True), "a watchpoint clause", frozenset(("stack", "memory")), "variable",
+    watches=_watched, places=("watchpoint",), told=("watchpoints", "probe"),
+)  # fmt: skip
+
+
+def _self(text: str, parts: list[Part], span: Span) -> AttachPoint:
+    words = [part.text for part in parts[1:]]
+    if words != ["signal", SIGNAL]:
+        at_fault = next((part.span for part, right in zip(parts[1:], ("signal", SIGNAL)) if part.text != right), span)
+        raise malformed(SELF.form, at_fault, f"a probe on tracer itself is at the signal {SIGNAL} alone")
+    return AttachPoint("self", text, span)
+
+
+def _at_signal(point: AttachPoint) -> Site:
+    from tracer.kinds.site import Site
+
+    return Site(point.kind, f"self:signal:{SIGNAL}", "", (), 0)
+
+
+SIGNAL = "SIGUSR1"
+SELF = ProbeKind(
+    "self", ("self",), f"self:signal:{SIGNAL}", _self, ClauseKind("self", signal=True), "a self clause",
+    units=lambda: (f"signal:{SIGNAL}",), alone=_at_signal, places=("self",),
+)  # fmt: skip

@@ -42,7 +42,9 @@ def analyse(
     if any(clause.bare for clause in program.clauses):
         from tracer.lang.check.bare import with_bodies
 
-        program = with_bodies(program, sites, lambda program, sites: analyse(program, sites, environment, given))
+        program = with_bodies(
+            program, sites, config.show_stacks, lambda program, sites: analyse(program, sites, environment, given)
+        )
     if program.macros or program.functions:
         from tracer.lang.macros.expand import expanded
 
@@ -132,14 +134,11 @@ def _units(
             unit = Unit(number, clause, KINDS[points[0].kind].clause, points, unit_sites)
             if (last := clause.until) is not None:
                 ends = sites.get(end_of(index), alone((last,)))
-                until = Unit(number, clause, KINDS[last.kind].clause, (last,), ends)
+                until = Unit(number, clause, KINDS[last.kind].clause, (last,), ends, closes=True)
                 unit = replace(unit, until=until)
-            units = [*_by_variables(program, unit, said)]
-            if unit.until is not None and len(units) > 1:
-                what = "what the span reads at its start is not in one place at all its probes"
-                said.append(Diagnostic(what, points[0].span, "write a span for each of them"))
-            yield from units
-            number += len(units)
+            for split_unit in _by_variables(program, unit, said):
+                yield split_unit
+                number += 1
 
 
 def end_of(index: int) -> int:
@@ -154,7 +153,7 @@ def _by_variables(program: ast.Program, unit: Unit, said: list[Diagnostic]) -> I
         for root in (unit.clause.predicate, *unit.clause.body) if root is not None
         for node in walk(root)
     )  # fmt: skip
-    if not reads or not unit.places:
+    if not reads or not unit.places or unit.until is not None:  # a span knows no variables
         return iter((unit,))
     from tracer.lang.check.variable_sites import split
 

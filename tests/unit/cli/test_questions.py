@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.loaded import loaded
-from tracer import pipeline
 from tracer.cli.app import main
-from tracer.cli.questions import args
 from tracer.errors import Source
 from tracer.lang.syntax.parser import parse
 
@@ -53,8 +51,8 @@ PROGRAMS: dict[tuple[str, ...], str] = {
         "call:libc:free, call:libc:malloc /depth == 0/"
         " { @ns[func] = hist(duration); @quantiles[func] = quantiles(duration); }\n"
     ),
-    ("latency", "libc:malloc", "--slower", "10us", "--filter", "arg0 > 9 || arg0 == 1"): (
-        "call:libc:malloc /duration > 10us && (arg0 > 9 || arg0 == 1)/\n"
+    ("latency", "libc:malloc", "--slower", "10us", "--filter", "arg0 > 9 || arg0 == 1", "-s"): (
+        "config = { show_stacks = true }\ncall:libc:malloc /duration > 10us && (arg0 > 9 || arg0 == 1)/\n"
     ),
     ("latency", "span:usdt:libc:libc:setjmp..uprobe:libc:free by (pid, arg0)", "--top", "2"): (
         "config = { print_maps_on_exit = false }\n"
@@ -76,6 +74,19 @@ PROGRAMS: dict[tuple[str, ...], str] = {
         'uprobe:libc:fopen { printf("%s %-7d %-16s %s a \\"%s\\"\\t\\n%s", strftime("%H:%M:%S", nsecs), pid, comm,'
         " func, str(arg0), ustack); }\n"
     ),
+    ("args", "libc:malloc", "libc:free", "--filter", "arg0"): "call:libc:malloc /arg0/\ncall:libc:free /arg0/\n",
+    ("args", "libc:malloc", "--entry", "-s"): "config = { show_stacks = true }\nuprobe:libc:malloc\n",
+    ("top", "libc:mem*", "libc:free", "--filter", "arg0"): (
+        "config = { print_maps_on_exit = false }\n"
+        "uprobe:libc:mem*, uprobe:libc:free /arg0/ { @calls[func] = count(); }\n"
+        'interval:s:1 { time("%H:%M:%S\\n"); print(@calls); clear(@calls); }\nEND { print(@calls); }\n'
+    ),
+    ("top", "libc:read", "--value", "duration", "--by", "comm", "-i", "500ms"): (
+        "config = { print_maps_on_exit = false }\n"
+        "call:libc:read { @sum[comm] = sum(duration); @quantiles[comm] = quantiles(duration, 50, 99); }\n"
+        'interval:ms:500 { time("%H:%M:%S\\n"); print(@sum); print(@quantiles); clear(@sum); clear(@quantiles); }\n'
+        "END { print(@sum); print(@quantiles); }\n"
+    ),
     ("stacks", "libc:malloc"): "uprobe:libc:malloc { @[ustack] = count(); }\n",
     ("stacks", "libc:malloc", "--weight", "arg0", "--by", "comm"): (
         "uprobe:libc:malloc { @[comm, ustack] = sum(arg0); }\n"
@@ -90,74 +101,6 @@ def test_show_prints_the_program_of_a_command(words: tuple[str, ...], capsys: py
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == (PROGRAMS[words], "")
     parse(Source(shown.out))
-
-
-RECORDS = r"""
-#define PROBED extern "C" __attribute__((noinline, noclone))
-PROBED int paired(int n, const char *why) { return n + *why; }
-PROBED double real(int n) { return n / 3.0; }
-PROBED void nothing(long *at) { *at = 1; }
-PROBED void gone(int code) { throw code; }
-int main(int count, char **words) {
-  long n;
-  nothing(&n);
-  if (real(count) > 1) gone(paired(count, *words));
-}
-"""
-_EVERY = 'time=strftime("%H:%M:%S.%f", nsecs), comm=comm, pid=pid, tid=tid, probe=probe, args=args'
-_GONE = (
-    "a return probe on gone could kill the program: a C++ exception may cross it (the file needs libstdc++.so.6);"
-    " and its returns cannot all be found: it has no return instruction"
-)
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    app = tmp_path_factory.mktemp("records") / "app"
-    Path(f"{app}.cc").write_text(RECORDS)
-    subprocess.run(["g++", "-w", "-O1", "-g", f"{app}.cc", "-o", str(app)], check=True)
-    return app
-
-
-def test_a_call_is_told_with_its_result_where_it_has_one_that_a_probe_can_read(
-    recorded: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """And where its end cannot be seen, with its arguments alone; so is a place in a function."""
-    place = f"{recorded}:app.cc:4"
-    words = [f"{recorded}:{name}" for name in ("paired", "real", "nothing", "gone")] + [place]
-    assert main(["args", *words, "--filter", "arg0", "--show"]) == 0
-    shown = capsys.readouterr()
-    assert (shown.out.replace(str(recorded), "APP").splitlines(), shown.err) == (
-        [
-            f"call:APP:paired /arg0/ {{ print(({_EVERY}, retval=retval, duration=duration)); }}",
-            f"call:APP:real /arg0/ {{ print(({_EVERY}, duration=duration)); }}",
-            f"call:APP:nothing /arg0/ {{ print(({_EVERY}, duration=duration)); }}",
-            f"uprobe:APP:gone /arg0/ {{ print(({_EVERY})); }}",
-            f"uprobe:APP:app.cc:4 /arg0/ {{ print(({_EVERY})); }}",
-        ],
-        "",
-    )
-    parse(Source(shown.out))
-    assert main(["args", words[3], "--filter", "retval", "--show"]) == 2
-    assert f" error: {recorded}: {_GONE}; trace its entry with uprobe, or" in capsys.readouterr().err
-
-
-def test_why_a_call_is_told_without_its_result_is_said(recorded: Path) -> None:
-    told = args.program([f"{recorded}:paired", f"{recorded}:gone"], None, False)
-    told.settle(lambda text: pipeline.plan(Source(text)))
-    without = "is traced where it begins, without result and duration"
-    assert told.lacking() == [f"uprobe:{recorded}:gone {without}: {recorded}: {_GONE}"]
-
-
-def test_a_slow_call_and_its_stack_are_one_record(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two clauses would have a duration each."""
-    words = [f"{recorded}:{name}" for name in ("paired", "real")]
-    assert main(["latency", *words, "--slower", "10us", "-s", "--filter", "arg0 > 9", "--show"]) == 0
-    holds = "/duration > 10us && (arg0 > 9)/"
-    assert capsys.readouterr().out.replace(str(recorded), "APP").splitlines() == [
-        f"call:APP:paired {holds} {{ print(({_EVERY}, retval=retval, duration=duration, stack=ustack)); }}",
-        f"call:APP:real {holds} {{ print(({_EVERY}, duration=duration, stack=ustack)); }}",
-    ]
 
 
 FLOWS = r"""

@@ -22,7 +22,7 @@ def test_unknown_names_are_a_usage_error_that_lists_the_known(monkeypatch: pytes
         is_disabled("ring")
     assert caught.value.message == "TRACER_WITHOUT: unknown hits, refctr"
     assert caught.value.hint == (
-        "known are bpf, ring, sleepable, kernel_reads, btf, atomics, walks, repeats, mappings,"
+        "known are bpf, ring, sleepable, kernel_reads, btf, atomics, walks, repeats, mappings, user_registers,"
         " long_keys, late_allocation, uprobe_multi, task_newtask, ref_ctr, ustring, hist, string_bounds, many,"
         " inherit_thread, format_lost"
     )

@@ -4,8 +4,8 @@ import pytest
 
 from tests.unit.backends.ftrace.records import format_text
 from tracer.errors import TracerError
-from tracer.kernel.uprobe_events.events import Fetch
-from tracer.kernel.uprobe_events.format import FieldAt, parse_format
+from tracer.kernel.uprobe_events.events import Fetch, FieldAt
+from tracer.kernel.uprobe_events.format import parse_format
 
 FETCHES = (Fetch("%di", "s32"), Fetch("+0(%si)", "string"))
 TEXT = format_text(2326, FETCHES)

@@ -234,3 +234,15 @@ def test_a_missing_brace_is_one_mistake() -> None:
     with pytest.raises(ProgramError) as raised:
         parse(Source("BEGIN { @x = 1"))
     assert [each.message for each in raised.value.diagnostics] == ["the block is not closed"]
+
+
+def test_probes_without_bodies_follow_each_other_a_line_for_each() -> None:
+    shown = "uprobe:libc:malloc /arg0 /\n2 > 3/\n  u:libc:free\nuretprobe:libc:read /retval/\n"
+    text = f"{shown}uprobe:libc:write {{ @++; }}\n"
+    clauses = parse(Source(text)).clauses
+    assert [(clause.points[0].text, clause.bare, clause.predicate is not None) for clause in clauses] == [
+        ("uprobe:libc:malloc", True, True), ("u:libc:free", True, False), ("uretprobe:libc:read", True, True),
+        ("uprobe:libc:write", False, False),
+    ]  # fmt: skip
+    with pytest.raises(ProgramError, match=r"expected '\{' after the attach point, found 'uprobe'"):
+        parse(Source("uprobe:libc:malloc uprobe:libc:free { @++; }"))

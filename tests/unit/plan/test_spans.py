@@ -10,6 +10,7 @@ from tracer.kinds.site import ArgSpec, FileSite, Reg
 from tracer.lang.analyse import analyse, end_of
 from tracer.lang.printing.syntax import print_ast
 from tracer.lang.syntax.parser import parse
+from tracer.lang.types import StringType
 from tracer.plan.dump import dump_steps
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
@@ -87,9 +88,21 @@ def test_the_key_of_a_span_ends_where_its_predicate_begins() -> None:
     )
 
 
+def test_the_probe_and_the_result_of_a_span_are_those_of_its_end() -> None:
+    text = "span:usdt:/bin/app:p:start..uretprobe:/bin/app:a_long_name { @[probe, func] = max(retval); }"
+    done = FileSite(
+        "uretprobe", "uretprobe:/bin/app:a_long_name", "a_long_name", (), 0, "/bin/app", IDENTITY, 0x20, 0x20
+    )
+    plan = lower(analyse(parse(Source(text)), {0: (site("start", 0x10, 8),), end_of(0): (done,)}))
+    end = plan.probes[1]
+    assert [variant.told for variant in end.variants] == [{"probe": done.probe.encode(), "func": b"a_long_name"}]
+    assert plan.program.maps["@"].key == (StringType(len(done.probe) + 1), StringType(12))
+
+
 FAULTS = {
     "{ @ = count(); } BEGIN { after(arg0); }": "after() is not known in BEGIN",
     "{ @ = max(self_time); }": "self_time is known of calls, not of spans",
+    '{ @ = max(reg("sp")); }': "reg() has no one moment in a span",
     "{ @ = max(after(arg2)); }": "arg2 does not exist: usdt:/bin/app:p:done has 2 arguments",
     "{ @ = max(arg1); }": "arg1 does not exist: usdt:/bin/app:p:start has 1 argument",
     "{ @ = max(after(duration)); }": "duration is not known in a probe",

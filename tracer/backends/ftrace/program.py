@@ -21,8 +21,7 @@ from tracer.backends.ftrace.trigger import Trigger
 from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError, printable
 from tracer.kernel.uprobe_events import events as uprobe_events
-from tracer.kernel.uprobe_events.events import MOST_FETCHES, MOST_PLACES, Fetch, ProbePlace
-from tracer.kernel.uprobe_events.format import EventFormat
+from tracer.kernel.uprobe_events.events import MOST_FETCHES, MOST_PLACES, EventFormat, Fetch, ProbePlace
 from tracer.kinds.site import Spot, in_files
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
@@ -36,6 +35,7 @@ CALLS, RETURNS = ("calls",), ("returns",)
 
 if TYPE_CHECKING:
     from tracer.kinds.sampled import Sampled
+    from tracer.kinds.watched import Watched
 
 GROUP = "GROUP"
 """Stands for the session's group in the text of a program."""
@@ -100,7 +100,7 @@ class ProbeEvent(uprobe_events.UprobeEvent):
         return self.attacher.kernel_event(self.places[0].site) is None and self.of_perf is None
 
     @property
-    def of_perf(self) -> tuple[Sampled, int] | None:
+    def of_perf(self) -> tuple[Sampled | Watched, int] | None:
         """See `Attacher`."""
         return self.attacher.sampled(self.places[0].site)
 

@@ -36,7 +36,6 @@ from tracer.steps.python.runtime import Runtime
 if TYPE_CHECKING:
     from tracer.backends import Surroundings
     from tracer.backends.ftrace.read.hist_maps import HistTriggers
-    from tracer.backends.ftrace.read.thread_names import ThreadNames
     from tracer.backends.nested_returns import Nested
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
     from tracer.plan.model import Plan
@@ -77,13 +76,7 @@ class FtraceSession:
 
     @property
     def missed(self) -> tuple[str, ...]:
-        """See `Session`."""
-        times = self._attachment.throttled if self._attachment is not None else 0
-        if not times:
-            return self._missed
-        from tracer.backends.sampling import held_back
-
-        return *self._missed, held_back(times)
+        return self._missed if self._attachment is None else (*self._missed, *self._attachment.missed)
 
     @property
     def not_undone(self) -> str | None:
@@ -365,31 +358,19 @@ class FtraceSession:
         """Lets what the events count go into the maps, and what they sample to the clauses."""
         if self._around.places is not None:
             self._runtime.place = self._around.places.place
-        named: ThreadNames | None = None
-        if self._program.wants_names:
-            from tracer.backends.ftrace.read.thread_names import NUMBER, ThreadNames
-
-            named = ThreadNames(attachment.shape)
-        decoders = self._decoders(definitions, attachment, events, named=named)
-        if named is not None:
-            decoders[NUMBER] = named.decoder
+        decoders = self._decoders(definitions, attachment, events)
         self._clauses.take(decoders, attachment.shape.event)
         if not decoders and not self._program.awaits_samples:
             return
         upkeep = None
         if attachment.beside:
-            from tracer.backends.ftrace.read.long_strings import LongStrings, Upkeep
+            from tracer.backends.ftrace.read.long_strings import upkeep_of
 
-            strings = LongStrings(attachment.shape)
-            upkeep = Upkeep(attachment.beside, strings, definitions.hits)
-            for beside in attachment.beside:
-                format, proper = definitions.format(beside), decoders[definitions.format(beside.event).id]
-                decoders[format.id] = strings.decoder(beside, format, proper)
-        attachment.read(decoders, self._around.unwinder, upkeep, named)
+            upkeep = upkeep_of(attachment.beside, attachment.shape, definitions, decoders)
+        attachment.read(decoders, self._around.unwinder, upkeep)
 
     def _decoders(
-        self, definitions: Definitions, attachment: Attachment, events: Sequence[ProbeEvent], first: int = 0,
-        named: ThreadNames | None = None,
+        self, definitions: Definitions, attachment: Attachment, events: Sequence[ProbeEvent], first: int = 0
     ) -> dict[int, Decoder]:
         """The decoders of the events that are sampled, by their ids; what others count goes into the maps. `first`: the
         number of the first among the descriptors.
@@ -397,8 +378,8 @@ class FtraceSession:
         separate = self._program.plan.separate_points
         clauses = ClauseDecoders(self._typed, self._runtime, self.gone if separate else None)
         clauses.child_pid, clauses.unwinder = self._target.child_pid, self._around.unwinder
-        clauses.named = named
         decoders: dict[int, Decoder] = {}
+        attachment.name(clauses, decoders)
         own_returns = bool(self._tallied) and not any(event.counts == RETURNS for event in self._tallied)
         for number, event in enumerate(events, first):
             if event.is_tally:

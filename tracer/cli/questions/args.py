@@ -1,18 +1,21 @@
-"""`tracer args`: the arguments of each call, by name and type, its result and its duration."""
+"""`tracer args`: each call with its arguments, by name and type, its result and its duration."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Annotated
+
+import typer
 
 from tracer.cli.options import Asked
 from tracer.cli.questions.asking import Filter, Probes, Results, Stack, given, question, run
 from tracer.errors import UsageError
 
-if TYPE_CHECKING:
-    from tracer.cli.questions.records import Program
-
-EXAMPLE = "sudo tracer args libc:malloc -c 'ls /' --filter 'arg0 > 4096'"
+EXAMPLE = "sudo tracer args libc:fopen --filter 'retval == 0' -c 'getent passwd root'"
 _REMEDY = "tracer trace PROBE 'FORMAT' arg0 … prints what has no names"
-_INSTEAD = {"args": _REMEDY, "parameters": _REMEDY}
+_BEGINNING = "--entry prints calls as they begin, without their result"
+_INSTEAD = {
+    "args": _REMEDY, "parameters": _REMEDY, "return probe": _BEGINNING, "calls can be paired": _BEGINNING,
+    "is never called": _BEGINNING, "jumps to its own beginning": _BEGINNING,
+}  # fmt: skip
 
 
 @question
@@ -21,30 +24,34 @@ def command(
     results: Results,
     probes: Probes = None,
     where: Filter = None,
+    entry: Annotated[
+        bool, typer.Option("--entry", help="Print each call as it begins, without its result and duration.")
+    ] = False,
     stack: Stack = False,
 ) -> int:
-    """Print each call of functions when it has ended: the time, the process, the arguments by name and type as they
-    were when it began, the result and the duration in nanoseconds.
+    """Print each call of functions when it has ended: its arguments by name and type, its result, its duration.
 
-    The names are those of the debug information.
+    The names are those of the debug information. --filter knows the arguments as they were when the call began, retval
+    and duration. Calls that have not ended are told at the end.
     """
-    return run(asked, results, program(given(probes, "args"), where, stack), instead=_INSTEAD)
+    text = program(given(probes, "args"), where, entry, stack)
+    return run(asked, results, text, instead=_INSTEAD)
 
 
-def program(words: "Sequence[str]", where: "str | None", stack: bool) -> "Program":
-    """The program: a clause for each probe, since each has arguments of its own. Of a function whose calls cannot be
-    told from each other it has the beginnings. Raises `ProgramError`, `UsageError`.
+def program(words: "Sequence[str]", where: "str | None", entry: bool, stack: bool) -> str:
+    """The program: a clause for each probe, since each has arguments of its own. Raises `ProgramError`,
+    `UsageError`.
     """
-    from tracer.cli.questions.records import Program, Record, named
-    from tracer.cli.questions.text import Words, condition, probe
+    from tracer.cli.questions.text import STACKS, Words, clause, condition, probe
 
     only = condition(where, "--filter") if where is not None else Words()
     clauses = []
     for word in words:
-        asked = probe(word)
-        if not asked.is_function:
-            what = "a span" if asked.is_span else "a USDT probe"
+        attach_point = probe(word)
+        if not attach_point.is_function:
+            what = "a span" if attach_point.is_span else "a USDT probe"
             raise UsageError(f"{word}: the arguments of {what} have no names", f"tracer trace {word} %d arg0")
-        kinds = ("call", "uprobe") if asked.is_called else ("uprobe",)
-        clauses.append(Record([choice for kind in kinds for choice in named(asked.as_kind(kind), stack)], only))
-    return Program(clauses)
+        if not entry:
+            attach_point = attach_point.whole_call()
+        clauses.append(clause([attach_point], only, None))
+    return "".join([STACKS] * stack + clauses)

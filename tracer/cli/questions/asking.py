@@ -10,10 +10,9 @@ import typer
 
 from tracer.cli.options import Also, Asked, Json, Options, beside, seconds_of, tracing
 from tracer.dataclass import replace
-from tracer.errors import Diagnostic, ProgramError, Source, UsageError, printable
+from tracer.errors import Diagnostic, ProgramError, Source, UsageError
 
 if TYPE_CHECKING:
-    from tracer.cli.questions.records import Program
     from tracer.cli.questions.text import Words
 
 # Typer reads these at run time and its older versions know no `X | None` there.
@@ -123,18 +122,19 @@ def given(probes: Sequence[str] | str | None, command: str) -> Sequence[str]:
 
 
 def run(
-    asked: Asked, results: Results, program: "str | Program", stacks: Any = None,
-    instead: Mapping[str, str] | None = None, ends_s: float | None = None,
+    asked: Asked, results: Results, text: str, stacks: Any = None, instead: Mapping[str, str] | None = None,
+    ends_s: float | None = None,
 ) -> int:  # fmt: skip
-    """Runs the program, or shows it. `instead`: for words of an error what to say beside its remedy. `ends_s`: after so
-    many seconds the program ends the trace.
+    """Runs the program `text`, or shows it. `instead`: for words of an error what to say beside its remedy.
+    `ends_s`: after so many seconds the program ends the trace.
     """
-    if results.show and isinstance(program, str):
-        sys.stdout.write(program)
+    if results.show:
+        sys.stdout.write(text)
         return 0
     from tracer.cli.options import look_for_debug_files_in, switch_off
     from tracer.cli.tracing import Printing, compiled
     from tracer.cli.tracing.status import status_line
+    from tracer.cli.tracing.trace import trace
 
     look_for_debug_files_in(asked.debug_folders)
     switch_off(asked.features)
@@ -143,35 +143,11 @@ def run(
         warnings=not asked.no_warnings,
         status=status_line(asked.quiet or asked.child is not None, ends_s),  # its output would run into the line
     )  # fmt: skip
-    with asked.prepared(Source(""), ()) as prepared, ExitStack() as stack:
-
-        def attempt(text: str) -> object:
-            prepared.request = replace(prepared.request, source=Source(text))
-            if results.show:
-                return prepared.plan(later=True)
-            with ExitStack() as trial:
-                compiled(prepared, printing, trial)
-                return stack.push(trial.pop_all())
-
+    with asked.prepared(Source(text), ()) as prepared, ExitStack() as stack:
         try:
-            if isinstance(program, str):
-                attempt(program)
-            else:
-                program.settle(attempt)
+            compiled(prepared, printing, stack)
         except ProgramError as error:
-            if not (results.show and error.awaits_files):
-                raise _with_remedy(error, instead or {}) from None
-        if isinstance(program, str):
-            lacking = []
-        elif results.show:
-            sys.stdout.write(program.text)
-            return 0
-        else:
-            lacking = program.lacking()
-        if not asked.no_warnings:
-            sys.stderr.write("".join([f"tracer: {printable(line)}\n" for line in lacking]))
-        from tracer.cli.tracing.trace import trace
-
+            raise _with_remedy(error, instead or {}) from None
         return trace(prepared, printing)
 
 

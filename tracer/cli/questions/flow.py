@@ -3,21 +3,21 @@
 import sys
 import time
 from contextlib import ExitStack, closing
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import typer
 
-from tracer.cli.options import Asked, Options
+from tracer.cli.options import Asked, Json, Options
 from tracer.cli.questions.asking import Filter, Output, Show, given, question
 from tracer.dataclass import replace
 from tracer.errors import Source, UsageError, counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tracer.kinds.site import FileSite
     from tracer.lang.types.outside import Parameter
+    from tracer.render.flow.renderer import FlowRenderer, Function
     from tracer.resolve.below import Flow, Traced
     from tracer.tracing import Prepared
 
@@ -56,6 +56,7 @@ class Below(Options):
         Literal["text", "chrome"],
         typer.Option("--format", help="Lines, or a document of Chrome's trace events, which Perfetto opens too."),
     ] = "text"
+    json: Json = False
     output: Output = None
     show: Show = False
 
@@ -78,6 +79,8 @@ def command(
 
     (word,) = given([function] if function is not None else None, "flow")
     chrome = below.format == "chrome"
+    if chrome and below.json:
+        raise UsageError("--json and --format chrome are two formats", "leave out one of them")
     if chrome and not below.show and below.output is None and sys.stdout is not None and sys.stdout.isatty():
         raise UsageError("chrome is not for a terminal", "-o FILE writes it to a file")
     look_for_debug_files_in(asked.debug_folders)
@@ -224,6 +227,32 @@ def _measured(entries: "Sequence[FileSite]", ends: "Sequence[FileSite]") -> str:
     return f"each call of one takes {sum(times):.1f} us more, {times[0]:.1f} of them where it begins"
 
 
+class _Special:
+    """Makes what prints the flow, and lets it know what was lost."""
+
+    def __init__(self, format: str, functions: "Mapping[str, Function]") -> None:
+        self._format, self._functions = format, functions
+
+    def made(self, *parts: Any) -> "FlowRenderer":
+        if self._format == "chrome":
+            from tracer.render.flow.chrome import ChromeFlow
+
+            self._renderer: FlowRenderer = ChromeFlow(self._functions, *parts)
+        elif self._format == "json":
+            from tracer.render.flow.lines import LinesFlow
+
+            self._renderer = LinesFlow(self._functions, *parts)
+        else:
+            from tracer.render.flow.text import TextFlow
+
+            self._renderer = TextFlow(self._functions, *parts)
+        return self._renderer
+
+    def join(self, talk: Any, controls: Any, lost: Any, stack: ExitStack) -> None:
+        self._renderer.lost_so_far = lost
+        talk.as_wanted = self._renderer.as_wanted
+
+
 def _run(prepared: "Prepared", flow: "Flow", asked: Asked, below: Below) -> int:
     from tracer.cli.tracing import Printing, compiled
     from tracer.cli.tracing.status import status_line
@@ -231,23 +260,18 @@ def _run(prepared: "Prepared", flow: "Flow", asked: Asked, below: Below) -> int:
     from tracer.render.flow.renderer import Function
     from tracer.resolve.functions.demangled_names import without_parameters
 
-    renderer: Any
-    if below.format == "chrome":
-        from tracer.render.flow.chrome import ChromeFlow as renderer
-    else:
-        from tracer.render.flow.text import TextFlow as renderer
     above = {function.name for function in flow.above}
     functions = {
         function.name: Function(
-            without_parameters(function.name), f"uprobe:{function.point}",
-            _parameters(function),
+            without_parameters(function.name), f"uprobe:{function.point}", _parameters(function),
             None if isinstance(function.result, str) else function.result,
             _returns(function), function.name in above, function.leaves,
         )
         for function in flow.functions
     }  # fmt: skip
+    special = _Special("json" if below.json else below.format, functions)
     printing = Printing(
-        output=below.output, warnings=not asked.no_warnings, flow=partial(renderer, functions),
+        output=below.output, warnings=not asked.no_warnings, special=special,
         status=status_line(asked.quiet or asked.child is not None),
     )  # fmt: skip
     with ExitStack() as stack:

@@ -1,16 +1,13 @@
 """`tracer latency`: how long calls take."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 import typer
 
 from tracer.cli.options import Asked
 from tracer.cli.questions.asking import Counting, Probes, Results, Stack, given, question, run
 from tracer.errors import UsageError
-
-if TYPE_CHECKING:
-    from tracer.cli.questions.records import Program
 
 _SPAN_TOLD = 'printf("%s %-7d %-16s %d ns\\n", strftime("%H:%M:%S", nsecs), pid, comm, duration);'
 _SPAN_TOLD_WITH_STACK = _SPAN_TOLD.replace('\\n"', '\\n%s"').replace("duration)", "duration, ustack)")
@@ -34,20 +31,18 @@ def command(
     """Show how long calls of functions take, in nanoseconds: a histogram, percentiles and the longest. Or how long a
     span takes: 'span:PROBE..PROBE [by KEY]'.
 
-    --by and --filter know the arguments as they were when the call began, retval, duration and depth. Calls that have
-    not ended are told at the end.
+    --by and --filter know the arguments as they were when the call began, retval, duration, self_time and depth. Calls
+    that have not ended are told at the end.
     """
     text = program(given(probes, "latency"), slower, stack, counting)
     return run(asked, results, text, ends_s=counting.ends_s)
 
 
-def program(
-    words: "Sequence[str]", slower: "str | None", stack: bool, counting: Counting
-) -> "str | Program":  # fmt: skip
+def program(words: "Sequence[str]", slower: "str | None", stack: bool, counting: Counting) -> str:
     """The program: where calls are printed, only those are looked at that are longer. Raises `ProgramError`,
     `UsageError`.
     """
-    from tracer.cli.questions.text import Words, clause, expression, key_of, probe
+    from tracer.cli.questions.text import STACKS, Words, clause, expression, key_of, probe
 
     key, only = counting.words()
     calls = [probe(word).whole_call() for word in words]
@@ -62,12 +57,7 @@ def program(
         holds = Words(f"{longer} && ({only.text})" if only.text else longer)
         if spans:
             return clause(calls, holds, _SPAN_TOLD_WITH_STACK if stack else _SPAN_TOLD)
-        if not stack:
-            return clause(calls, holds, None)
-        from tracer.cli.questions.records import Program, Record, any_of
-
-        # In one clause: two have a duration each, of which one may be longer and one not.
-        return Program([Record(any_of(call, stack), holds) for call in calls])
+        return (STACKS if stack else "") + clause(calls, holds, None)
     if stack:
         raise UsageError("-s is for calls that are printed", "--slower TIME prints those that take longer")
     brackets = f"[{inner}]" if (inner := key_of(calls, key)) else ""

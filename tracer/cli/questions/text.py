@@ -20,6 +20,11 @@ from tracer.lang.walk import walk
 UNPRINTED = "config = { print_maps_on_exit = false }\n"
 """Before a program that prints its maps itself."""
 
+STACKS = "config = { show_stacks = true }\n"
+"""Before a program whose clauses without a body show the stack of each hit: in its record, since between two events
+another thread's may come, and two clauses of a call have a duration each.
+"""
+
 _BY = re.compile(r"\s+by\b")
 _PERIOD = re.compile(r"([1-9]\d*)(ms|s|m|)")
 _ESCAPED_OR_QUOTE = re.compile(r'\\.|"', re.S)
@@ -59,7 +64,7 @@ class Probe:
         kind = SPELLINGS[self.kind]
         if not kind.enters or "return" in kind.reads:
             return self
-        return self.as_kind("uretprobe")
+        return Probe(f"uretprobe:{self.text.partition(':')[2]}", "uretprobe")
 
     def whole_call(self) -> Probe:
         """The calls of the same function, or the span. Raises `UsageError`."""
@@ -70,20 +75,7 @@ class Probe:
             return self
         if not self.is_function or not kind.enters:
             raise UsageError(f"{self.text}: only functions are called", "name one, such as libc:getaddrinfo")
-        return self.as_kind("call")
-
-    @property
-    def is_called(self) -> bool:
-        """Whether it is a function as a whole, not a place in one."""
-        try:
-            attach.read(self.as_kind("call").text, 0)
-        except Fault:
-            return False
-        return self.is_function
-
-    def as_kind(self, kind: str) -> Probe:
-        """A probe of this kind on the same function."""
-        return Probe(f"{kind}:{self.text.partition(':')[2]}", kind)
+        return Probe(f"call:{self.text.partition(':')[2]}", "call")
 
 
 @dataclass(frozen=True, slots=True)

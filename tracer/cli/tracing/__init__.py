@@ -24,8 +24,8 @@ class Printing:
     """The way in which results are printed, and the place: in `format`, maps of stacks as `stacks` says
     (`stacks.Wanted`, or None), to the file `output`, or to stdout; and in the formats of `also` to its files.
     `failures`: what could not be read is told with the results, too. `warnings` are printed, what warnf() says too.
-    `raw`: a terminal gets values as they are. `status`: a `StatusLine` of the terminal, or None. `flow`: makes what
-    prints a flow of calls (`render.flow`) in place of the format's renderer, or None.
+    `raw`: a terminal gets values as they are. `status`: a `StatusLine` of the terminal, or None. `special`: makes
+    what prints in place of the format's renderer, and joins it with the trace (`trace.Special`), or None.
     """
 
     format: str = "text"
@@ -37,7 +37,7 @@ class Printing:
     warnings: bool = True
     raw: bool = False
     status: Any = None
-    flow: Any = None
+    special: Any = None
 
     def set(self, renderer: Renderer) -> Consumer:
         """The renderer, told what it prints."""

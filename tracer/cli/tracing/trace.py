@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tracer.cli.tracing.output import Output, Talk, Words
 from tracer.cli.tracing.signals import Signals
@@ -18,11 +18,29 @@ Python does by itself, took a tenth of the time of a million events.
 """
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tracer.cli.tracing import Printing
+    from tracer.lang.typed import Program
     from tracer.render.notices import Consumer
+    from tracer.render.renderer import Effects as RenderedEffects
+    from tracer.render.renderer import Renderer
+    from tracer.render.value_text import Symbolizer
     from tracer.tracing import Prepared
     from tracer.tracing.effects import Effects
     from tracer.tracing.names import Names
+
+
+class Special(Protocol):
+    """Prints results in a way that is no format, as a flow or a live table."""
+
+    def made(
+        self, program: Program, names: Symbolizer | None, out: Output, quiet: bool, effects: RenderedEffects, /
+    ) -> Renderer:
+        """The renderer."""
+
+    def join(self, talk: Talk, controls: Controls, lost: Callable[[], int], stack: ExitStack, /) -> None:
+        """Joins it with the trace: `lost` tells how much was lost so far, and the `stack` closes when all is done."""
 
 
 def trace(prepared: Prepared, printing: Printing) -> int:
@@ -39,10 +57,9 @@ def trace(prepared: Prepared, printing: Printing) -> int:
         talk = Talk(words, outs, request.quiet, request.verbose, printing.warnings, status)
 
         def results(names: Names | None, effects: Effects) -> Consumer:
-            if printing.flow is not None:
-                flow = printing.flow(program, names, outs[0], request.quiet, effects)
-                flow.lost_so_far, talk.as_wanted = lambda: whole.so_far()[1], flow.as_wanted
-                consumer = printing.set(flow)
+            if printing.special is not None:
+                consumer = printing.set(printing.special.made(program, names, outs[0], request.quiet, effects))
+                printing.special.join(talk, controls, lambda: whole.so_far()[1], stack)
             elif printing.stacks is None and not printing.also:
                 renderer = renderer_of(printing.format)(program, names, outs[0], request.quiet, effects)
                 consumer = printing.set(renderer)

@@ -14,8 +14,8 @@ from tracer.kernel.tracefs import LONGEST_LINE, Refused, Tracefs, find
 from tracer.kernel.trials.instructions import Stopped
 from tracer.kernel.uprobe_events import owner
 from tracer.kernel.uprobe_events.cleanup import sweep
-from tracer.kernel.uprobe_events.events import MOST_FETCHES, ProbePlace, Undefinable, UprobeEvent
-from tracer.kernel.uprobe_events.format import EventFormat, parse_format
+from tracer.kernel.uprobe_events.events import MOST_FETCHES, EventFormat, ProbePlace, Undefinable, UprobeEvent
+from tracer.kernel.uprobe_events.format import parse_format
 from tracer.kernel.workers.watcher import Watcher
 from tracer.resolve.files.identity import open_verified, verify
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.kinds.site import FileSite, Site
-
-if TYPE_CHECKING:
-    from tracer.kernel.uprobe_events.format import EventFormat
 
 MOST_FETCHES = 128
 """Fetch arguments of one probe at most (MAX_TRACE_ARGS)."""
@@ -51,6 +48,26 @@ class Fetch:
         """Bytes of its field."""
         bits, _, count = self.type[1:].rstrip("]").partition("[")
         return 4 if self.is_string else int(bits) // 8 * int(count or 1)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldAt:
+    """A field of an event: bytes from the start of the raw data, size, sign. Dynamic ones hold a descriptor: where the
+    bytes are (low half) and how many (high half).
+    """
+
+    offset: int
+    size: int
+    signed: bool
+    dynamic: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventFormat:
+    """A parsed `format` file: the event's number and its fields by name, those that are fetched by f and number too."""
+
+    id: int
+    fields: dict[str, FieldAt]
 
 
 @dataclass(frozen=True, slots=True)

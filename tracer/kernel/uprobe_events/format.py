@@ -4,31 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.kernel.uprobe_events.events import Fetch
+from tracer.kernel.uprobe_events.events import EventFormat, Fetch, FieldAt
 
 _REPORT = "--backend bcc reads none; please report it with what -v adds"
-
-
-@dataclass(frozen=True, slots=True)
-class FieldAt:
-    """A field of an event: bytes from the start of the raw data, size, sign. Dynamic ones hold a descriptor: where the
-    bytes are (low half) and how many (high half).
-    """
-
-    offset: int
-    size: int
-    signed: bool
-    dynamic: bool
-
-
-@dataclass(frozen=True, slots=True)
-class EventFormat:
-    """A parsed `format` file: the event's number and its fields by name, those that are fetched by f and number too."""
-
-    id: int
-    fields: dict[str, FieldAt]
 
 
 def parse_format(text: str, fetches: Sequence[Fetch]) -> EventFormat:

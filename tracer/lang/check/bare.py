@@ -7,63 +7,79 @@ in. So `uprobe:FILE:f /arg0 > 5/` is the program that a user would have written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
 from tracer.errors import ProgramError
 from tracer.kinds.registry import KINDS
-from tracer.kinds.site import Site
+from tracer.kinds.site import FileSite, Site, in_files
 from tracer.lang.macros.said import placed
 from tracer.lang.syntax import ast
+from tracer.lang.types import CharType, IntType, PointerType
+
+if TYPE_CHECKING:
+    from tracer.lang.types.outside import Outside
 
 Sites = Mapping[int, tuple[Site, ...]]
 
-MOST = 6
+_FEW = 16
+"""Functions up to which debug information is asked what they return."""
+_NUMBERS = (IntType, CharType)
+_MOST = 6
 """Arguments of a function whose parameters nothing tells: those in registers."""
 
 _EVERY = 'time=strftime("%H:%M:%S.%f", nsecs), comm=comm, pid=pid, tid=tid, probe=probe'
 
 
-def with_bodies(program: ast.Program, sites: Sites, check: Callable[[ast.Program, Sites], object]) -> ast.Program:
-    """The program with a body for each clause that has none. `check` raises `ProgramError`."""
+def with_bodies(
+    program: ast.Program, sites: Sites, stacks: bool, check: Callable[[ast.Program, Sites], object]
+) -> ast.Program:
+    """The program with a body for each clause that has none; each shows its user stack too, if `stacks` are wanted.
+    `check` raises `ProgramError`.
+    """
     clauses = []
     for index, clause in enumerate(program.clauses):
         clauses.append(clause)
         clause_sites = sites.get(index)
-        for text in _bodies(clause, clause_sites or ()) if clause.bare else ():
-            clauses[-1] = _with_body(clause, text)
-            # With those before it: what these assign, its predicate may read. None comes after it.
+        for text in _bodies(clause, clause_sites or (), program.types.outside) if clause.bare else ():
+            clauses[-1] = _with_body(clause, f"{text}, stack=ustack" if stacks else text)
+            # With the others: what these assign, its predicate may read.
+            later = [_with_body(other, _EVERY) if other.bare else other for other in program.clauses[index + 1 :]]
             try:
-                check(replace(program, clauses=tuple(clauses)), sites)
+                check(replace(program, clauses=(*clauses, *later)), sites)
             except ProgramError:
                 continue
             break
     return replace(program, clauses=tuple(clauses))
 
 
-def _bodies(clause: ast.Clause, sites: tuple[Site, ...]) -> Iterator[str]:
+def _bodies(clause: ast.Clause, sites: tuple[Site, ...], outside: Callable[[], Outside] | None) -> Iterator[str]:
     """The bodies that come into question, the one that shows most first."""
     reads = [KINDS[point.kind].reads for point in clause.points]
+    returns = all("return" in readable for readable in reads)
+    result = f"retval={_result_type(in_files(sites), outside)}retval" if returns else ""
+    took = "duration=duration" if all("call" in readable for readable in reads) else ""
     noted = all("note" in readable for readable in reads)
     least = min((len(site.args) for site in sites), default=0)
-    arguments = [numbered(least if noted else min(least, MOST))] if least else []
-    returns, calls = (all(what in readable for readable in reads) for what in ("return", "call"))
-    yield from records(arguments if noted else ["args=args", *arguments], returns, calls)
-
-
-def records(arguments: Sequence[str], returns: bool, calls: bool) -> Iterator[str]:
-    """The fields of a record of a hit, as the language spells them: with what is known of its arguments, the best
-    first, then without, each with the result if a hit `returns`, and without it; and with the duration where hits are
-    `calls`.
-    """
-    took = "duration=duration" if calls else ""
-    for shown in (*arguments, ""):
-        for told in ("retval=retval", "") if returns else ("",):
+    numbered = ", ".join(f"arg{number}=arg{number}" for number in range(least if noted else min(least, _MOST)))
+    arguments = f"args=({numbered})" if least else ""
+    for shown in (arguments if noted else "args=args", arguments, ""):
+        for told in dict.fromkeys((result, "")):
             yield ", ".join([_EVERY, *filter(None, (shown, told, took))])
 
 
-def numbered(count: int) -> str:
-    """The field of so many arguments that have no names."""
-    return f"args=({', '.join(f'arg{number}=arg{number}' for number in range(count))})"
+def _result_type(sites: Sequence[FileSite], outside: Callable[[], Outside] | None) -> str:
+    """The cast to the integer or address that all functions return, "" where they return none, or too many are asked
+    about.
+    """
+    functions = {site.probe: site for site in sites}
+    if outside is None or not functions or len(functions) > _FEW:
+        return ""
+    (type, *others) = {outside().result_type(site) for site in functions.values()}
+    if isinstance(type, PointerType) and not others:
+        return "(void *)"
+    number = not others and isinstance(type, IntType) and type.__class__ in _NUMBERS and type.bits <= 64
+    return f"({type})" if number else ""
 
 
 def _with_body(clause: ast.Clause, text: str) -> ast.Clause:

@@ -27,15 +27,21 @@ class Meant(NamedTuple):
     length: int = 0
 
 
-def meant(text: str, start: int) -> Meant | None:
+SHARED = "p", "profile"
+"""Words of ours with which lines of perf-tools and probes of DTrace begin too."""
+
+
+def meant(text: str, start: int, shared: bool = False) -> Meant | None:
     """Translates the attach point of another tool at an offset of the text; None where no tool has it. It reads the
-    whole line, since elsewhere an attach point may go on behind a blank.
+    whole line, since elsewhere an attach point may go on behind a blank. `shared`: it begins with
+    one of the words that are `SHARED`.
     """
     match = re.compile(r"[^\n{;]*").match(text, start)
     line = match[0].strip() if match else ""
     if len(line) > _LONGEST:
         return None
-    for read in (_event_line, _perf_event, _systemtap, _dtrace, _gdb, _named_in_file):
+    readers = (_event_line, _dtrace_time) if shared else _READERS
+    for read in readers:
         if (translated := read(line)) is not None:
             predicate = re.search(r"\s/(?!\S*:)", line)
             return translated._replace(length=predicate.start() if predicate else len(line))
@@ -109,7 +115,7 @@ def _systemtap(line: str) -> Meant | None:
             return Meant(told, f"write interval:{unit}:{match[2]} {{ … }}")
         return Meant(told, "interval:s:1 runs a clause at fixed times")
     if re.match(r"timer\.profile\b", text):
-        return _left_out("profile")
+        return Meant(told, "write profile:hz:99 { … }")
     if match := re.match(r"(?:nd_)?syscall\.(\w+)(\.return)?", text):
         return _system_call("'syscall' is SystemTap's word", match[1], match[2] is not None)
     if match := re.match(r"(kernel|module)\b[.(]", text):
@@ -133,15 +139,22 @@ def _systemtap(line: str) -> Meant | None:
     return Meant(told, "no probe is on the start or end of a process; uprobe:FILE:main is where a program begins")
 
 
-def _dtrace(line: str) -> Meant | None:
-    """`pid$target:libc:malloc:entry`, `python*:::function-entry`, `profile:::tick-1s`, `tick-1s`, `dtrace:::BEGIN`."""
+def _dtrace_time(line: str) -> Meant | None:
+    """`profile:::tick-1s`, `tick-1s`, `profile-99`."""
     if match := re.match(r"(?:profile:::)?tick-(\d+)([a-z]*)", line):
         unit = _TIMES.get(match[2], match[2])
         if unit in ("s", "ms", "us"):
             return Meant("'tick' is DTrace's word", f"write interval:{unit}:{match[1]} {{ … }}")
         return Meant("'tick' is DTrace's word", "interval:s:1 runs a clause at fixed times")
-    if re.match(r"(?:profile:::)?profile-\d", line):
-        return _left_out("profile")
+    if match := re.match(r"(?:profile:::)?profile-(\d+)([a-z]*)", line):
+        unit = _TIMES.get(match[2], match[2])
+        unit = unit if unit in ("s", "ms", "us") else "hz"
+        return Meant("'profile-' is DTrace's word", f"write profile:{unit}:{match[1]} {{ … }}")
+    return None
+
+
+def _dtrace(line: str) -> Meant | None:
+    """`pid$target:libc:malloc:entry`, `python*:::function-entry`, `dtrace:::BEGIN`."""
     if match := re.match(r"dtrace:::(BEGIN|END|ERROR)", line):
         return Meant("'dtrace' is DTrace's word", f"write {match[1].replace('ERROR', 'END')} {{ … }}")
     match = re.match(r"([\w*]+?)(\$target|\$\d+|\d+)?:([^:\s]*):([^:\s]*):([^:\s/]+)", line)
@@ -190,11 +203,6 @@ def _named_in_file(line: str) -> Meant | None:
     return None
 
 
-def _left_out(kind: str) -> Meant:
-    reason, remedy = unsupported.PROBES[kind]
-    return Meant(f"{kind} probes are not supported: {reason}", remedy)
-
-
 def _system_call(message: str, name: str, ends: bool) -> Meant:
     side = "exit" if ends else "enter"
     return Meant(message, f"write tracepoint:syscalls:sys_{side}_{name or '*'} {{ … }}")
@@ -210,3 +218,6 @@ def _library(name: str) -> str:
     if name in ("a.out", "*"):
         return "FILE"
     return "libc" if name == "c" else re.sub(r"^(lib[^/]*?)\.so\b.*$", r"\1", name)
+
+
+_READERS = (_event_line, _perf_event, _systemtap, _dtrace_time, _dtrace, _gdb, _named_in_file)

@@ -37,6 +37,8 @@ class Unit:
     sites: tuple[Site, ...]
     until: Unit | None = None
     """Of a span the same clause at its end, of which `after()` and `retval` are; this one is at its start."""
+    closes: bool = False
+    """Whether it is that."""
 
     @property
     def places(self) -> Sequence[FileSite]:
@@ -221,7 +223,7 @@ class Context:
             return True
         if not self.is_address(address):
             return False
-        there = self.unit.reads("probe") or self.unit.reads("fields")
+        there = any(map(self.unit.reads, ("probe", "fields", "memory")))
         if not there:
             self.error(f"there is no memory to read in {self.unit.place}", span, hint)
         return there

@@ -147,7 +147,8 @@ def read(text: str, start: int, params: Sequence[str] = ()) -> tuple[AttachPoint
         from tracer.lang.foreign import places
 
         kind = SPELLINGS.get(parts[0].text)
-        translated = places.meant(text, start) if kind is None else None
+        shared = parts[0].text in places.SHARED
+        translated = places.meant(text, start, shared) if kind is None or shared else None
         if translated is not None:
             span = Span(start, max(end, start + translated.length))
             raise Fault(Diagnostic(translated.message, span, translated.hint)) from None

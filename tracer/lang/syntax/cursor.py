@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from tracer.errors import Diagnostic, Fault, Source, Span
+from tracer.kinds.registry import SPELLINGS
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.lexer import Lexer, Token
 from tracer.lang.types.declared import USUAL
@@ -42,6 +43,12 @@ class Cursor(ABC):
         """Whether the next token is one of these operators or keywords."""
         token = self.lexer.peek()
         return token.kind in ("op", "keyword") and token.text in texts
+
+    def begins_clause(self, token: Token) -> bool:
+        """Whether an attach point begins there, in a line of its own."""
+        text = self.source.text
+        begins_line = not text[text.rfind("\n", 0, token.span.start) + 1 : token.span.start].strip()
+        return begins_line and token.text in SPELLINGS and text.startswith(":", token.span.end)
 
     def at_name_of_type(self, token: Token) -> bool:
         """Whether a word is that of a type: the program's own meaning of it comes first."""

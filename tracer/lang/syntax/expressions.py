@@ -100,7 +100,8 @@ class ExpressionParser(Cursor):
         self.lexer.take()
         follows = self.lexer.peek()
         self.lexer.seek(slash.span.start)
-        return follows.kind == "end" or (follows.kind == "op" and follows.text == "{")
+        ends = follows.kind == "end" or (follows.kind == "op" and follows.text == "{")
+        return ends or self.begins_clause(follows)
 
     def enclosed(self) -> ast.Expr:
         """An expression inside brackets, where a slash always divides."""

@@ -11,7 +11,7 @@ import re
 
 from tracer.dataclass import NamedTuple
 from tracer.errors import Diagnostic, Fault, Source, Span
-from tracer.kinds.timers import DURATIONS_NS
+from tracer.kinds.model import DURATIONS_NS
 
 _words = str.split
 

@@ -229,10 +229,14 @@ class Parser(StatementParser):
         if not self.next_is("{"):
             token = self.lexer.peek()
             # `PROBE // { … }` is a comment, and was meant to be more than that.
-            nothing = token.kind == "end" and points and "{" not in self.source.text[points[-1].span.end :]
+            if token.kind == "end":
+                nothing = points and "{" not in self.source.text[points[-1].span.end :]
+            else:
+                nothing = points and self.begins_clause(token)
             bare = all(point.until is None and "probe" in KINDS[point.kind].reads for point in points)
             if nothing and bare:
-                return ast.Clause(tuple(points), predicate, (), Span(start, token.span.end), bare=True)
+                end_of_text = token.span.end if token.kind == "end" else points[-1].span.end
+                return ast.Clause(tuple(points), predicate, (), Span(start, end_of_text), bare=True)
             self.fail(
                 f"expected '{{' after the attach point, found {token.describe()}", token.span, self._clause_hint(token)
             )

@@ -103,6 +103,9 @@ class Outside(Protocol):
     def no_result(self, site: FileSite) -> str:
         """The reason why the function at a site returns nothing; "" where it returns something, or nobody knows."""
 
+    def result_type(self, site: FileSite) -> Type | str:
+        """The type of what the function at a site returns in a general register; else why none is known."""
+
     def is_in_two(self, site: FileSite) -> bool:
         """Whether the function of a 32-bit program that a site is in returns an integer of 64 bits."""
 

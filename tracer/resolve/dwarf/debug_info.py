@@ -270,8 +270,9 @@ class _File:
     def result_type(self, site: FileSite) -> Type | str:
         """The type of what the function that a site is in returns in a register; else why none is known."""
         about = site.address
-        kind = self._answer("result type", about, lambda entries: result_type(entries, about, self.key))
-        return NOT_SAID if kind is None else kind
+        type: Type | str | None
+        type = self._answer("result type", about, lambda entries: result_type(entries, about, self.key))
+        return NOT_SAID if type is None else type
 
     def is_in_two(self, site: FileSite) -> bool:
         """Whether the function that a site is in returns an integer in two registers."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from tracer.backends.ftrace.samples.shape import Shape
 from tracer.kernel import perf
-from tracer.kernel.uprobe_events.events import Fetch
-from tracer.kernel.uprobe_events.format import EventFormat, parse_format
+from tracer.kernel.uprobe_events.events import EventFormat, Fetch
+from tracer.kernel.uprobe_events.format import parse_format
 
 IP = 8  # bytes of `__probe_ip`, which stands between the common fields and ours
 

@@ -28,7 +28,8 @@ from tracer.kinds.site import Target
 if TYPE_CHECKING:
     from tracer.backends import Unwinder
     from tracer.backends.ftrace.read.long_strings import Beside, Upkeep
-    from tracer.backends.ftrace.read.thread_names import ThreadNames
+    from tracer.backends.ftrace.samples.clause_decoders import ClauseDecoders
+    from tracer.backends.ftrace.samples.thread_names import ThreadNames
     from tracer.kernel.workers.copier import Copier
 
 LOOK_S = 0.05
@@ -41,7 +42,7 @@ _CLOCK = time.CLOCK_MONOTONIC
 class Attachment:
     """Events that are open for one target, in the order of their `openings`, those `beside` others last. `shape` is
     that of their samples; `reader` is None where all are counted, and until `read`. The session enables and disables
-    the `descriptors`. `details` are for those who want to know more.
+    the `descriptors`. `details` are for those who want to know more. `named`: the threads, where they must be followed.
     """
 
     def __init__(
@@ -55,6 +56,11 @@ class Attachment:
         told = 2 + abilities.format_lost if any(opening.sampled for opening in openings) else 0
         self.shape = Shape(program.wants_cpu or self._grows, program.frames > 0 and not registers, registers, told)
         self.reader: Reader | None = None
+        self.named: ThreadNames | None = None
+        if program.wants_names:
+            from tracer.backends.ftrace.samples.thread_names import ThreadNames
+
+            self.named = ThreadNames(self.shape)
         self.details: tuple[str, ...] = ()
         self.beside = beside
         self._openings = list(openings)
@@ -86,7 +92,8 @@ class Attachment:
             self._leaders = Leaders(self._pids, abilities.inherit_thread, self._follow)
             command = target.program is not None
             scoped = not takes_descriptors(target.program) and (command or not program.plan.shared)
-            scoped = scoped and not told  # else who has fewer than a period of events would have no hit
+            # Else who has fewer than a period of events would have no hit.
+            scoped = scoped and not any(opening.sampled and not opening.watched for opening in openings)
             self.descriptors = self._opener.open(openings, self._pids, scoped)
             self._undo.callback(self.descriptors.close)
             self.descriptors.keepers = self._opener.keep(openings)
@@ -97,14 +104,14 @@ class Attachment:
             self._drop_leaders()
 
     def read(
-        self, decoders: Mapping[int, Decoder], unwinder: Unwinder | None = None, upkeep: Upkeep | None = None,
-        named: ThreadNames | None = None,
-    ) -> None:  # fmt: skip
+        self, decoders: Mapping[int, Decoder], unwinder: Unwinder | None = None, upkeep: Upkeep | None = None
+    ) -> None:
         """Makes the `reader` of samples, by these decoders. `unwinder` is theirs; `upkeep` is that of events
         beside others. Raises `TracerError`.
         """
         rings = list(self._rings.values())
         pids, grows = self._own_pids(), self._follow or len(self._pids) > 1
+        named = self.named
         flags = 0 if named is None else perf.TASK | perf.COMM | perf.SAMPLE_ID_ALL
         if pids and grows:
             flags |= perf.TASK
@@ -126,6 +133,11 @@ class Attachment:
             rings, decoders, self.shape, pids, self._follow, self._copier, self._copies, strings,
             self._opener.identities, named,
         )  # fmt: skip
+
+    def name(self, clauses: ClauseDecoders, decoders: dict[int, Decoder]) -> None:
+        """Lets clauses ask what threads are called, where that must be known; it is told among the samples."""
+        if self.named is not None:
+            clauses.named, decoders[self.named.decoder.id] = self.named.name, self.named.decoder
 
     def add(self, openings: Sequence[Opening]) -> int:
         """Opens more events, disabled, behind those that there are; returns the number of the first. Raises what
@@ -298,9 +310,13 @@ class Attachment:
         return max(self.reader.lost - beside, 0)
 
     @property
-    def throttled(self) -> int:
-        """How often the kernel stopped sampling something until the next tick."""
-        return self.reader.throttled if self.reader is not None else 0
+    def missed(self) -> tuple[str, ...]:
+        """The sentences for the end about what may have been missed."""
+        if self.reader is None or not self.reader.throttled:
+            return ()
+        from tracer.backends.sampling import held_back
+
+        return (held_back(self.reader.throttled),)
 
     def settle(self) -> None:
         """Takes note that all samples have been read: the missing ones are lost."""

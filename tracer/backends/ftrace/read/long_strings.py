@@ -39,8 +39,7 @@ from tracer.kernel.limits import allowed_descriptors
 from tracer.kernel.trials.abilities import Abilities
 from tracer.kernel.uprobe_events import events as uprobe_events
 from tracer.kernel.uprobe_events.definitions import Definitions
-from tracer.kernel.uprobe_events.events import ProbePlace
-from tracer.kernel.uprobe_events.format import EventFormat
+from tracer.kernel.uprobe_events.events import EventFormat, ProbePlace
 from tracer.steps.python.runtime import NO_ROOM
 
 _MOST_WANTED = 2047
@@ -260,3 +259,14 @@ class Upkeep:
 
 def _nothing(sample: Sample) -> None:
     """A sample from beside is no hit."""
+
+
+def upkeep_of(
+    beside: Sequence[Beside], shape: Shape, definitions: Definitions, decoders: dict[int, Decoder]
+) -> Upkeep:
+    """The upkeep of events beside others, whose decoders come to those."""
+    strings = LongStrings(shape)
+    for hidden in beside:
+        format, proper = definitions.format(hidden), decoders[definitions.format(hidden.event).id]
+        decoders[format.id] = strings.decoder(hidden, format, proper)
+    return Upkeep(beside, strings, definitions.hits)

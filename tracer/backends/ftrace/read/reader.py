@@ -23,7 +23,7 @@ from tracer.kernel import buffers, perf
 if TYPE_CHECKING:
     from tracer.backends.ftrace.read.copies import Copies
     from tracer.backends.ftrace.read.long_strings import LongStrings
-    from tracer.backends.ftrace.read.thread_names import ThreadNames
+    from tracer.backends.ftrace.samples.thread_names import ThreadNames
     from tracer.kernel.workers.copier import Copier
 
 _MANY = 64  # samples unpacked one by one after a short run, before long runs are tried again

@@ -7,17 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace.program import ProbeEvent
-from tracer.backends.ftrace.samples.decoder import Decoder, build
+from tracer.backends.ftrace.samples.decoder import Decoder, Named, build
 from tracer.backends.ftrace.samples.shape import Shape
 from tracer.kernel import perf
-from tracer.kernel.uprobe_events.format import EventFormat
+from tracer.kernel.uprobe_events.events import EventFormat
 from tracer.lang.typed import Program
 from tracer.steps.python.compile import compile_clause, made_later
 from tracer.steps.python.runtime import Compiled, Runtime
 
 if TYPE_CHECKING:
     from tracer.backends import Unwinder
-    from tracer.backends.ftrace.read.thread_names import ThreadNames
 
 _COMPILED_AT_ONCE = 64
 """Branches of an event: of more many may never be hit, and each takes 0.1 ms."""
@@ -28,7 +27,7 @@ class ClauseDecoders:
 
     child_pid = 0
     unwinder: Unwinder | None = None
-    named: ThreadNames | None = None
+    named: Named | None = None
 
     def __init__(self, program: Program, runtime: Runtime, gone: Collection[int] | None) -> None:
         self._program = program

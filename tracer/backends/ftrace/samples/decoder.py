@@ -11,16 +11,17 @@ from tracer.backends.ftrace.fetchargs import FromSample, Source, ToldName
 from tracer.backends.ftrace.samples.shape import Bytes, Sample, Shape
 from tracer.backends.ftrace.samples.writer import Writer, define
 from tracer.dataclass import dataclass
-from tracer.kernel.uprobe_events.events import Fetch
-from tracer.kernel.uprobe_events.format import EventFormat, FieldAt
+from tracer.kernel.uprobe_events.events import EventFormat, Fetch, FieldAt
 from tracer.steps.python.runtime import Compiled, Runtime
 
 if TYPE_CHECKING:
     from tracer.backends import Unwinder
-    from tracer.backends.ftrace.read.thread_names import ThreadNames
 
 
 Slots = dict[int, list[int]]
+
+Named = Callable[[int, int], bytes | None]
+"""The name of a thread, on that CPU; None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def build(
     time_offset: int,
     child_pid: int,
     unwinder: Unwinder | None = None,
-    named: ThreadNames | None = None,
+    named: Named | None = None,
 ) -> Decoder:
     """The decoder of one event. Where it has several branches, one more field says which; `time_offset` is added to
     times where a clause wants them; `unwinder` walks the stacks of samples that have a copy; `named` has the names of
@@ -105,7 +106,7 @@ def _same(slots: Slots, sample: Sample) -> Slots:
 
 
 def _runner(
-    calls: Sequence[tuple[Compiled, str]], runtime: Runtime, named: ThreadNames | None
+    calls: Sequence[tuple[Compiled, str]], runtime: Runtime, named: Named | None
 ) -> Callable[[Sample], None]:
     if len(calls) == 1:
         text = f"def run(t):\n    clause0({calls[0][1]})\n"
@@ -116,5 +117,5 @@ def _runner(
         text = "\n".join(lines)
     names: dict[str, Any] = {f"clause{number}": function for number, (function, _) in enumerate(calls)}
     names["runtime"] = runtime
-    names["named"] = named.name if named is not None else None
+    names["named"] = named
     return define(text, "run", names)

@@ -27,8 +27,7 @@ from tracer.backends.ftrace.fetchargs import (
 from tracer.backends.ftrace.samples.sample_functions import cut, held, last_true, reach, reached, unwound, user_stack
 from tracer.backends.ftrace.samples.shape import CPU, PID, TID, TIME, Bytes, Sample, Shape
 from tracer.host.clock import ahead_ns
-from tracer.kernel.uprobe_events.events import Fetch
-from tracer.kernel.uprobe_events.format import EventFormat
+from tracer.kernel.uprobe_events.events import EventFormat, Fetch
 from tracer.steps.python.runtime import NO_ROOM, measured
 
 if TYPE_CHECKING:

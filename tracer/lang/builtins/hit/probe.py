@@ -15,9 +15,6 @@ from tracer.lang.types import BOOL, INT64, UINT64, FloatType, IntType, PointerTy
 from tracer.lang.types.combine import NOTED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tracer.kinds.site import Site
     from tracer.lang.scope.context import Context
 
 _FEW = 16
@@ -30,20 +27,14 @@ _LATER_PROBE, _LATER_FUNCTION = 191, 63
 """Bytes of the names for which there is room at least where files may come later."""
 
 
-def _told_of(context: Context) -> Sequence[Site]:
-    """The sites at which `probe` and `func` are asked for: of a span, its end."""
-    until = context.unit.until
-    return context.unit.sites if until is None else until.sites
-
-
 def _probe(context: Context) -> Type:
-    names = [site.probe for site in _told_of(context)] or [point.kind for point in context.unit.points]
+    names = [site.probe for site in context.unit.sites] or [point.kind for point in context.unit.points]
     longest = max(len(text.encode("utf-8", "surrogateescape")) for text in names)
     return StringType(max(longest, _LATER_PROBE if _awaits_files(context) else 0) + 1)
 
 
 def _function(context: Context) -> Type:
-    sites = _told_of(context) if context.unit.kind.at_hits else ()
+    sites = context.unit.sites if context.unit.kind.at_hits else ()
     longest = max((len(site.function.encode()) for site in sites), default=_LATER_FUNCTION)
     return StringType(max(longest, _LATER_FUNCTION if _awaits_files(context) else 0) + 1)
 
@@ -242,7 +233,8 @@ def _after(call: Call) -> typed.Expr:
 def _register(call: Call) -> typed.Expr | None:
     (name,) = call.args
     if call.context.unit.reads("call"):
-        call.error("reg() has no one moment in a clause of calls", call.span, "read it in a uprobe or uretprobe")
+        what = "a clause of calls" if call.context.unit.until is None else "a span"
+        call.error(f"reg() has no one moment in {what}", call.span, "read it in a uprobe or uretprobe")
         return None
     arch = native()
     registers = () if arch is None else (*arch.registers, *arch.state)

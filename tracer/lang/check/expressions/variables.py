@@ -118,6 +118,10 @@ def _in_scope(ctx: Context, word: str, span: Span) -> list[Local] | None:
     if not unit.reads("probe"):
         ctx.untyped(f"{word} is not known in {unit.place}", span, f"{word} is for uprobe and usdt probes")
         return None
+    if unit.until is not None or unit.closes:
+        hint = "a clause of one of its probes knows it; a span has arg0, arg1, …"
+        ctx.error(f"{word} is not known in a span", span, hint)
+        return None
     if unit.reads("call") or any(site.is_return_probe or site.is_at_return for site in unit.places):
         hint = f"keep it from a line of the function: @v[tid] = {word}.name;"
         ctx.error(f"{word} is not known when the function returns", span, hint)

@@ -1,0 +1,1 @@
+"""A table that is drawn anew while a trace runs."""
