@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tests.harness.cli import PATIENCE, PATIENCE_S, TRACER, environment
 
-
 Deeds = Sequence[tuple[bytes, Callable[[subprocess.Popen[bytes]], object]]]
 
 
