@@ -74,7 +74,8 @@ PROGRAMS: dict[tuple[str, ...], str] = {
     ("args", "libc:malloc", "libc:free", "--filter", "arg0"): "call:libc:malloc /arg0/\ncall:libc:free /arg0/\n",
     ("args", "libc:malloc", "--entry", "-s"): "uprobe:libc:malloc { print(ustack); }\nuprobe:libc:malloc\n",
     ("top", "libc:mem*", "libc:free", "--filter", "arg0"): (
-        "config = { print_maps_on_exit = false }\nuprobe:libc:mem*, uprobe:libc:free /arg0/ { @calls[func] = count(); }\n"
+        "config = { print_maps_on_exit = false }\n"
+        "uprobe:libc:mem*, uprobe:libc:free /arg0/ { @calls[func] = count(); }\n"
         'interval:s:1 { time("%H:%M:%S\\n"); print(@calls); clear(@calls); }\nEND { print(@calls); }\n'
     ),
     ("top", "libc:read", "--value", "duration", "--by", "comm", "-i", "500ms"): (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 from tracer.dataclass import replace
@@ -21,9 +20,7 @@ from tracer.lang.types import UINT64, IntType, StringType, Type
 from tracer.lang.types.combine import a_type
 
 _BUILTIN = "__builtin_"  # what bpftrace's own library calls a built-in value by
-
-_OF_THE_END = frozenset(("retval", "probe", "func", "file", "line"))
-"""Values of a probe that are of the second one of a span, where its clause runs."""
+_OF_THE_END = frozenset(("retval", "probe", "func", "file", "line"))  # of a span's second probe, where its clause runs
 
 
 def is_argument(word: str) -> bool:
@@ -110,9 +107,6 @@ def _no_value(ctx: Context, node: ast.Name) -> None:
         ctx.error(f"unknown name '{word}'", span, f"did you mean {near}?" if near else other)
 
 
-# --- calls
-
-
 def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
     """A call as a value."""
     if not node.args and node.name.removeprefix(_BUILTIN) in VALUES:
@@ -128,8 +122,7 @@ def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
         return None
     if not _here(ctx, node, function):
         return None
-    with ctx.at_end() if node.name == "after" else nullcontext():
-        checked = arguments(ctx, node, function)
+    checked = arguments(ctx, node, function)
     result = _result_of(function, checked)
     assert not isinstance(result, (typed.Stmt, tuple))
     if not isinstance(result, typed.Call) or function.fold is None:
