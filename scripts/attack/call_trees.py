@@ -23,9 +23,9 @@ from tests.targets.build import build
 _AT_ONCE = 100
 
 _OF_IDIOM = (
-    "bpftrace's idiom (`@start[tid] = nsecs` at the entry, the difference at the return) on trees of this sort, each in a"
-    " program of its own.\nIts return probes end each program that throws or jumps over one. Of recursion alone it times"
-    " the calls that have no other inside:"
+    "bpftrace's idiom (`@start[tid] = nsecs` at the entry, the difference at the return) on trees of this sort, each in"
+    " a program of its own.\nIts return probes end each program that throws or jumps over one. Of recursion alone it"
+    " times the calls that have no other inside:"
 )
 
 

@@ -66,7 +66,7 @@ def asks(clause: Clause, names: Sequence[str] = TIMES) -> bool:
 
 
 def pair_of(entry: FileSite, end: str, code: bytes) -> tuple[str, bool]:
-    """What the cost of a call's probes depends on: an instruction for its entry's, and whether a return probe is its end."""
+    """What the cost of a call's probes depends on: the instruction of the entry, and whether a return probe ends it."""
     from tracer.kernel.trials.hit_cost import instruction_like
 
     return instruction_like(code), replace(entry, kind=end).is_return_probe
