@@ -154,8 +154,14 @@ class Site:
     in_file = False
     """Whether it is a `FileSite`."""
 
+    in_memory = False
+    """Whether it is in the memory of each process, which there must be before it is attached."""
+
     everywhere = False
     """Whether a BPF program there runs at the hits of all processes, whichever are traced."""
+
+    nameless = False
+    """Whether a hit can be of a thread that has ended, of which nothing but BPF tells the number."""
 
     @property
     def declarations(self) -> tuple[str, ...]:
