@@ -119,7 +119,7 @@ def environ() -> dict[str, str]:
     return {name: value for name in list(os.environ) if (value := os.environ.get(name)) is not None}
 
 
-COLD = 4
+COLD = 8
 """Of so many tests one starts its tracers anew, as users do; those of the others are forks (`harness.interpreter`)."""
 
 

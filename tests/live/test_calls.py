@@ -301,13 +301,16 @@ def test_calls_of_go_are_told_apart_on_stacks_that_move_and_threads_that_change(
     path = Path(shutil.copy(build_go("goroutines"), tmp_path / "goroutines"))
     done = traced(
         path, backend,
-        f"call:{path}:main.fib {{ @fib[arg0, retval] = count(); }}"
+        f"call:{path}:main.fib {{ @fib[arg0, retval] = count(); @own = sum(self_time);"
+        " if (depth == 0) { @whole = sum(duration); } }"
         f" call:{path}:main.safe {{ @safe[arg0, retval] = count(); }}"
         f" call:{path}:main.grow {{ @grow[arg0 == retval] = count(); @deep = sum(depth); }}"
         f" call:{path}:main.risky {{ @risky = count(); }}",
     )  # fmt: skip
     found, calls = maps(done), tree(8, {})
     assert found["@fib"] == {f"{n},{fibonacci(n)}": 8 * times for n, times in calls.items()}
+    # A duration that would be less than 0 is 0: then the own times are more together.
+    assert found["@whole"] <= found["@own"] <= found["@whole"] + 8 * sum(calls.values()) * 20_000
     assert (found["@grow"], found["@deep"]) == ({"true": 8 * 301}, 8 * sum(range(301)))
     assert found["@safe"] == {f"{n},{10 * n}": 1 for n in range(4)}
     assert "@risky" not in found and done.err == LEFT.format(1 + 2 + 3 + 4)

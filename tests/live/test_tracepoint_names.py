@@ -14,7 +14,6 @@ WRONG = {
     "tracepoint:sched:sched_switch { @ = args.pid; }": "sched_switch has no field 'pid'; it has prev_comm, prev_pid,",
     "tracepoint:sched:sched_switch { @ = arg0; }": "arg0 is not known in a tracepoint; arguments belong to usdt and"
     " uprobe probes; fields are args.NAME",
-    "tracepoint:sched:sched_switch { @ = ustack; }": "ustack is not known in a tracepoint; it belongs to a usdt,",
     "tracepoint:sched:sched_switch { @[func] = count(); }": "func is not known in a tracepoint; func belongs to a",
     "tracepoint:syscalls:sys_enter_wri* { @ = args.fd; }": "args.fd is another in tracepoint:syscalls:sys_enter_writev"
     " than in tracepoint:syscalls:sys_enter_write; write a clause for each of them",

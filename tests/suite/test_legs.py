@@ -70,30 +70,27 @@ def test_a_case_that_a_backend_has_a_part_in_is_run_on_both() -> None:
         assert min(once.count("bcc"), once.count("ftrace")) * 3 > len(once), "each is named for about as many"
 
 
-def test_a_part_for_another_kernel_has_each_case_that_traces_once_on_each_backend() -> None:
-    words = ("-p", "tests.vm.plugin", "--vm-kernel=6.1", "--vm-part=0/3", "--collect-only", "-q")
-    tests = ("tests/contract/test_backends.py", "tests/suite/test_suite.py")
+def collected(*words: str) -> list[str]:
+    """The tests of a sixth that would run on 6.1."""
+    words = ("-p", "tests.vm.plugin", "--vm-kernel=6.1", "--vm-part=0/6", "--collect-only", "-q", *words)
+    tests = ("tests/contract/test_backends.py", "tests/suite/test_suite.py", "tests/vm")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words, *tests]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment(), check=True)
-    legs = re.findall(r"^tests/.*\[(.*)-(bcc|ftrace)-(text|json)\]$", done.stdout, re.MULTILINE)
-    cases = {str(case) for case in (*part_of(0, 3), *suite_part_of(0, 3))} & (contract.MEET | suite.MEET)
+    return re.findall(r"^tests/.*::.*", done.stdout, re.MULTILINE)
+
+
+def test_a_part_for_another_kernel_has_each_case_that_traces_once_on_each_backend_or_few_of_one() -> None:
+    every = collected()
+    legs = [leg for test in every for leg in re.findall(r"\[(.*)-(bcc|ftrace)-(text|json)\]$", test)]
+    cases = {str(case) for case in (*part_of(0, 6), *suite_part_of(0, 6))} & (contract.MEET | suite.MEET)
     assert sorted((case, backend) for case, backend, _ in legs) == sorted(product(cases, ("bcc", "ftrace")))
     assert {format for *_, format in legs} == {"text", "json"}
 
-
-def test_of_a_part_whose_ftrace_runs_on_another_kernel_a_few_are_left_of_all_that_ftrace_answers() -> None:
-    wanted = {}
-    for few in ([], ["--vm-few=ftrace"]):
-        words = ("-p", "tests.vm.plugin", "--vm-kernel=6.1", "--vm-part=0/6", "--collect-only", "-q", *few)
-        tests = ("tests/contract/test_backends.py", "tests/suite/test_suite.py", "tests/vm")
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words, *tests]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment(), check=True)
-        wanted[bool(few)] = re.findall(r"^tests/.*", done.stdout, re.MULTILINE)
+    few = collected("--vm-few=ftrace")
     of_ftrace = re.compile(r"-ftrace-|vm/test_(hist|strings|refusals)|test_ftrace_")
-    ftrace = [test for test in wanted[False] if of_ftrace.search(test)]
-    assert wanted[True] == [test for test in wanted[False] if test not in ftrace or ftrace.index(test) % 4 == 0]
-    files = {test.partition("::")[0] for test in wanted[True]}
-    assert files == {test.partition("::")[0] for test in wanted[False]}
+    ftrace = [test for test in every if of_ftrace.search(test)]
+    assert few == [test for test in every if test not in ftrace or ftrace.index(test) % 4 == 0]
+    assert {test.partition("::")[0] for test in few} == {test.partition("::")[0] for test in every}
 
 
 @pytest.mark.parametrize("case", ONCE[::EVERY], ids=str)

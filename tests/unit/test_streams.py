@@ -232,6 +232,7 @@ def test_one_that_failed_is_run_once_more_when_all_else_has_ended(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr(streams, "ROOT", place)
+    monkeypatch.setattr(streams, "LIVE", 1)  # each start of pytest takes half a second
     monkeypatch.setattr(streams, "TYPES", ("true",))
     monkeypatch.setattr(streams, "PYTEST", (*streams.PYTEST, "--import-mode=importlib", f"--rootdir={place}"))
     folder = place / "tests" / "live"
@@ -265,6 +266,7 @@ def test_each_part_fails_the_whole_and_types_at_once(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr(streams, "ROOT", place)
+    monkeypatch.setattr(streams, "LIVE", 1)  # each start of pytest takes half a second
     monkeypatch.setattr(streams, "TYPES", ("false" if wrong == "types" else "true",))
     monkeypatch.setattr(streams, "MACHINES", ("sh", "-c", f"echo machines; exit {int(wrong == 'machines')}"))
     monkeypatch.setattr(streams, "PYTEST", (*streams.PYTEST, "--import-mode=importlib", f"--rootdir={place}"))

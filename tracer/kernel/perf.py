@@ -19,6 +19,7 @@ from tracer.kernel.syscall import Call, number_of
 
 TYPE_SOFTWARE = 1
 TYPE_TRACEPOINT = 2
+TYPE_BREAKPOINT = 5
 SOFTWARE_DUMMY = 9
 
 SAMPLE_TID = 1 << 1
@@ -87,7 +88,7 @@ _TAIL = 1032
 @dataclass(frozen=True, slots=True)
 class Attributes:
     """The fields of `struct perf_event_attr` that are used here; `clock` is a clockid for `use_clockid`, or None.
-    `config1` and `config2` mean what the type says. `registers` is a mask of those to sample, `stack` how many bytes of
+    `config1` and `config2` mean what the type says, and `access` is the sort of a breakpoint. `registers` is a mask of those to sample, `stack` how many bytes of
     the user stack, a multiple of 8; the kernel takes less where a record would else exceed 64 KiB. Of what is
     sampled each event is a hit, or each `period`-th.
     """
@@ -105,14 +106,15 @@ class Attributes:
     registers: int = 0
     stack: int = 0
     period: int | None = None
+    access: int = 0
 
     def pack(self) -> bytes:
         """The C structure, in the size of its fifth version (112 bytes, Linux 4.1), which every later kernel takes."""
         flags = self.flags | (USE_CLOCKID if self.clock is not None else 0)
         period = int(self.sample_type != 0) if self.period is None else self.period
         return _ATTR.pack(
-            self.type, _ATTR.size, self.config, period, self.sample_type, self.read_format, flags, self.watermark, 0,
-            self.config1, self.config2, 0, self.registers, self.stack, self.clock or 0, 0, 0, self.max_stack, 0,
+            self.type, _ATTR.size, self.config, period, self.sample_type, self.read_format, flags, self.watermark,
+            self.access, self.config1, self.config2, 0, self.registers, self.stack, self.clock or 0, 0, 0, self.max_stack, 0,
         )  # fmt: skip
 
 
@@ -163,8 +165,13 @@ def uprobe_call(
 
 def attach(event: int, program: int) -> None:
     """Lets a BPF program run at an event, and enables the event."""
-    fcntl.ioctl(event, _IOC_SET_BPF, program)
+    set_program(event, program)
     enable(event)
+
+
+def set_program(event: int, program: int) -> None:
+    """Lets a BPF program run at an event, and at those that are inherited from now on."""
+    fcntl.ioctl(event, _IOC_SET_BPF, program)
 
 
 def enable(fd: int) -> None:

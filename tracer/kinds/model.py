@@ -15,6 +15,7 @@ from tracer.errors import Diagnostic, Fault, Span, TracerError
 
 if TYPE_CHECKING:
     from tracer.kinds.site import FileSite, Site
+    from tracer.kinds.watched import InFile
 
 UNITS = "hz", "ms", "s", "us"
 LONGEST_PERIOD_NS = 1 << 62
@@ -31,7 +32,8 @@ _HEX = r"(?P<hex>0[xX][0-9a-fA-F][0-9a-fA-F_]*)"
 _COUNT = _HEX + r"|(?P<digits>[0-9][0-9_]*)(?:e(?P<exponent>[0-9]+))?(?P<unit>ns|us|ms|[smhd])?"
 
 AttachKind = Literal[
-    "begin", "end", "interval", "usdt", "uprobe", "uretprobe", "call", "tracepoint", "profile", "software", "hardware"
+    "begin", "end", "interval", "self", "usdt", "uprobe", "uretprobe", "call", "tracepoint", "profile", "software",
+    "hardware", "watchpoint",
 ]
 
 
@@ -40,7 +42,8 @@ class ClauseKind:
     """The occasion on which a clause runs.
 
     `at_hits`: in the kernel, at hits of its sites, which all are of one sort; the others run in user space. `first`:
-    once, before anything is attached; `last`: once, after everything is detached; the others run again and again.
+    once, before anything is attached; `last`: once, after everything is detached; `signal`: when tracer is told to by
+    one; the others run again and again.
     `type`: the value of `probetype` of those in user space.
     """
 
@@ -48,6 +51,7 @@ class ClauseKind:
     at_hits: bool = False
     first: bool = False
     last: bool = False
+    signal: bool = False
     type: str = "special"
 
     @property
@@ -72,7 +76,7 @@ class AttachPoint:
     `uprobe:/bin/app@shop.c:36:5`); no column is 0, and `last` is the last line of `uprobe:/bin/app@shop.c:30-40`.
     `until` is the end of `span:PROBE..PROBE`, whose start this is.
     `by_line` is `uprobe:/bin/app@shop.c:total:*`: each line of the functions. `cpp` is bpftrace's
-    `uprobe:/bin/app:cpp:"ns::f"`: the name is one of C++ too.
+    `uprobe:/bin/app:cpp:"ns::f"`: the name is one of C++ too. `length` and `access` are those of a watchpoint.
     """
 
     kind: AttachKind
@@ -91,6 +95,8 @@ class AttachPoint:
     last: int = 0
     by_line: bool = False
     cpp: bool = False
+    length: int = 0
+    access: int = 0
     until: AttachPoint | None = None
     apart: tuple[str, str] | None = None
     """Of `uprobe:/bin/app@shop.c:total*` "/bin/app" and "shop.c", which are meant unless there is a file of the whole
@@ -174,6 +180,15 @@ class Machine(Protocol):
         """The remedy where there is none of a name."""
 
 
+class Memory(Protocol):
+    """The memory of the traced processes in which a kind looks for sites; the resolver hands it to
+    `ProbeKind.watches`.
+    """
+
+    def variable(self, path: str, name: str) -> tuple[InFile, int]:
+        """The place of a variable of a file, or of a part of it, and its bytes. Raises `TracerError`."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProbeKind:
     """A kind of probe.
@@ -181,10 +196,10 @@ class ProbeKind:
     `spellings`: every word for it. `form`: how it is written, for hints and the reference. `build` makes an attach
     point of its parts, the kind's word among them; raises `Fault`. `clause`: when its clauses run; `where` names such a
     clause in messages. `alone`: the site that an attach point is by itself, of a kind that looks for none. `machine`:
-    those that it finds in no file. `reads` is what a clause may read beside what is known everywhere: "probe" (memory,
+    those that it finds in no file; `watches`: the one that it is in the memory of processes. `reads` is what a clause may read beside what is known everywhere: "probe" (memory,
     stack, function of the hit process), "arguments", "note" (which says the size and sign of each argument), "return",
     "call" (how long it took), "fields" (of an event's record), "stack" (of a program that is stopped in the kernel, or
-    anywhere). `target` names what it finds in a file, "" where it goes into none; `sites` finds it there. `pattern`:
+    anywhere), "memory" (of the process alone). `target` names what it finds in a file, "" where it goes into none; `sites` finds it there. `pattern`:
     provider, name and whether the name is C++'s alone, of what follows the file where it is listed; raises `ValueError`
     with what it takes. `units`: what follows the word where there is no file to list. `places`: what `Site.kind` says
     of its sites. `told`: what they are called together, and the value that tells them apart.
@@ -204,6 +219,7 @@ class ProbeKind:
     units: Callable[[], tuple[str, ...]] | None = None
     alone: Callable[[AttachPoint], Site] | None = None
     machine: Callable[[AttachPoint, Machine], list[Site]] | None = None
+    watches: Callable[[AttachPoint, Memory], Site] | None = None
     places: tuple[str, ...] = ()
     told: tuple[str, str] = ("functions", "func")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tracer.kinds.model import AttachKind, AttachPoint, ProbeKind
-from tracer.kinds.timers import BEGIN, END, HARDWARE, INTERVAL, PROFILE, SOFTWARE
+from tracer.kinds.timers import BEGIN, END, HARDWARE, INTERVAL, PROFILE, SELF, SOFTWARE, WATCHPOINT
 from tracer.kinds.tracepoint import TRACEPOINT
 from tracer.kinds.uprobe import CALL, UPROBE, URETPROBE
 from tracer.kinds.usdt import USDT
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 KINDS: Final[dict[AttachKind, ProbeKind]] = {
     kind.name: kind
-    for kind in (USDT, UPROBE, URETPROBE, CALL, TRACEPOINT, PROFILE, SOFTWARE, HARDWARE, INTERVAL, BEGIN, END)
+    for kind in (
+        USDT, UPROBE, URETPROBE, CALL, TRACEPOINT, PROFILE, SOFTWARE, HARDWARE, WATCHPOINT, INTERVAL, SELF, BEGIN, END,
+    )  # fmt: skip
 }
 KINDS_OF_SITES: Final[dict[str, ProbeKind]] = {place: kind for kind in KINDS.values() for place in kind.places}
 """By what `Site.kind` says."""

@@ -79,6 +79,7 @@ class Sampled(Site):
     period: int
 
     everywhere = True
+    nameless = True
 
     @property
     def counts_in_hardware(self) -> bool:

@@ -154,8 +154,14 @@ class Site:
     in_file = False
     """Whether it is a `FileSite`."""
 
+    in_memory = False
+    """Whether it is in the memory of each process, which there must be before it is attached."""
+
     everywhere = False
     """Whether a BPF program there runs at the hits of all processes, whichever are traced."""
+
+    nameless = False
+    """Whether a hit can be of a thread that has ended, of which nothing but BPF tells the number."""
 
     @property
     def declarations(self) -> tuple[str, ...]:
@@ -312,8 +318,9 @@ SITE_VALUES: dict[str, Callable[[Any], str | int]] = {
     "func": attrgetter("function"),
     "file": attrgetter("source_file"),
     "line": attrgetter("source_line"),
+    "tail": lambda site: site.tail >> 8,
 }
-"""The built-in values that are known of each site before the first hit."""
+"""The built-in values that are known of each site before the first hit, and `TAIL_OF`."""
 
 
 def in_files(sites: Sequence[Site]) -> Sequence[FileSite]:

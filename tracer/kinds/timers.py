@@ -1,4 +1,6 @@
-"""Kinds that need no place: BEGIN, END and `interval:s:1`, which run in user space, and those that sample."""
+"""Kinds that need no file: BEGIN, END, `interval:s:1` and `self:signal:SIGUSR1`, which run in user space, those that
+sample, and `watchpoint`.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ from tracer.kinds.model import (
 )
 
 if TYPE_CHECKING:
+    from tracer.kinds.model import Memory
     from tracer.kinds.site import Site
 
 SHORTEST_PERIOD_NS = 1_000
@@ -108,3 +111,43 @@ PROFILE = _sampling(
 )
 SOFTWARE = _sampling("software", "s", "software:EVENT or software:EVENT:COUNT", "a software clause")
 HARDWARE = _sampling("hardware", "h", "hardware:EVENT or hardware:EVENT:COUNT", "a hardware clause")
+
+
+def _watchpoint(text: str, parts: list[Part], span: Span) -> AttachPoint:
+    from tracer.kinds import watched  # loaded where there is one
+
+    return watched.build(WATCHPOINT, text, parts, span)
+
+
+def _watched(point: AttachPoint, memory: Memory) -> Site:
+    from tracer.kinds import watched
+
+    return watched.site(point, memory)
+
+
+WATCHPOINT = ProbeKind(
+    "watchpoint", ("watchpoint", "w"), "watchpoint:ADDRESS:LENGTH:MODE or watchpoint:FILE:VARIABLE:MODE", _watchpoint,
+    ClauseKind("watchpoint", at_hits=True), "a watchpoint clause", frozenset(("stack", "memory")), "variable",
+    watches=_watched, places=("watchpoint",), told=("watchpoints", "probe"),
+)  # fmt: skip
+
+
+def _self(text: str, parts: list[Part], span: Span) -> AttachPoint:
+    words = [part.text for part in parts[1:]]
+    if words != ["signal", SIGNAL]:
+        at_fault = next((part.span for part, right in zip(parts[1:], ("signal", SIGNAL)) if part.text != right), span)
+        raise malformed(SELF.form, at_fault, f"a probe on tracer itself is at the signal {SIGNAL} alone")
+    return AttachPoint("self", text, span)
+
+
+def _at_signal(point: AttachPoint) -> Site:
+    from tracer.kinds.site import Site
+
+    return Site(point.kind, f"self:signal:{SIGNAL}", "", (), 0)
+
+
+SIGNAL = "SIGUSR1"
+SELF = ProbeKind(
+    "self", ("self",), f"self:signal:{SIGNAL}", _self, ClauseKind("self", signal=True), "a self clause",
+    units=lambda: (f"signal:{SIGNAL}",), alone=_at_signal, places=("self",),
+)  # fmt: skip

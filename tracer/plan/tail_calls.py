@@ -75,7 +75,7 @@ def operand(site: FileSite, index: int) -> Const | Mem:
     condition = _what(site) - TailPlace.JUMP_IF
     flags, differs = _CONDITIONS[condition >> 1] if condition >= 0 else (0, 0)
     values = {
-        TAIL: _what(site), TAIL_OF: site.tail >> 8,
+        TAIL: _what(site),
         FLAGS_SET: flags, SIGN_DIFFERS: differs, UNTAKEN: int(condition < 0 or condition & 1),
     }  # fmt: skip
     return Const(values[index])

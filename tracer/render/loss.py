@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import counted
 from tracer.kinds.site import in_files
-from tracer.lang.typed import LOCAL_LOOP_LIMIT, LOOP_LIMIT, Within
+from tracer.lang.typed import LOCAL_LOOP_LIMIT, LOOP_LIMIT, Builtin, Within
 from tracer.lang.walk import walk
 
 if TYPE_CHECKING:
@@ -127,7 +127,9 @@ def _full(maps: Sequence[str], program: Program) -> str:
 
 
 def _missed(program: Program) -> str:
-    """Another reason why hits can be left out: an index of an array that is known only at the hit."""
+    """Other reasons why hits can be left out: an index of an array that is known only at the hit; a thread that samples
+    cannot name any more.
+    """
     indexed = {
         clause.kind.at_hits
         for clause in program.clauses
@@ -135,4 +137,12 @@ def _missed(program: Program) -> str:
         if part is not None and any(isinstance(node, Within) for node in walk(part))
     }
     alone = " (which ends only the statement in BEGIN, END and intervals)" if False in indexed else ""
-    return f", or an index was outside its array{alone}" if indexed else ""
+    outside = f", or an index was outside its array{alone}" if indexed else ""
+    nameless = any(
+        isinstance(node, Builtin) and node.name in ("pid", "tid", "comm")
+        for clause in program.clauses if any(site.nameless for site in clause.sites[:1])
+        for part in (clause.predicate, *clause.body) if part is not None
+        for node in walk(part)
+    )  # fmt: skip
+    ended = ", or it was of a thread that had ended but for its last switch, which perf does not name" * nameless
+    return f"{outside}{ended}"

@@ -14,7 +14,7 @@ from tracer.errors import TracerError, UsageError, and_more, counted, printable
 from tracer.kinds.arch import EM_X86_64
 from tracer.kinds.model import AttachPoint
 from tracer.kinds.site import FileSite, Target
-from tracer.lang.syntax import attach
+from tracer.lang.syntax.attach import read as read_point
 from tracer.resolve.attach_texts import quoted
 from tracer.resolve.binary import Binaries
 from tracer.resolve.dwarf.debug_info import DebugInfo
@@ -251,6 +251,6 @@ def _leaves(binary: Binary, function: Function) -> bool:
 def _if_there(point: str, target: Target) -> str:
     """An attach point that means something; else ""."""
     with suppress(TracerError):
-        if point and sites_at(attach.read(point, 0)[0], target, []):
+        if point and sites_at(read_point(point, 0)[0], target, []):
             return point
     return ""

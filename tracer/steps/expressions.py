@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tracer.dataclass import replace
 from tracer.errors import Span
+from tracer.kinds.site import TAIL_OF
 from tracer.lang import features, typed
 from tracer.lang.builtins.registry import built_in_of
 from tracer.lang.constructs import BuiltinFunction
@@ -163,6 +164,8 @@ def _value(ctx: Lowering, expr: typed.Expr) -> Value:
     match expr:
         case typed.IntLit(value=constant) | typed.BoolLit(value=constant) | typed.StrLit(value=constant):
             return Const(expr.type, constant)
+        case typed.Arg(index=index) if index == TAIL_OF:
+            return ctx.site_text("tail", UINT64)
         case typed.Arg(index=index):
             assert not isinstance(expr.type, StringType)
             return ctx.fetch(Argument(index, expr.type), expr.type, expr.span)  # type: ignore[arg-type]

@@ -69,6 +69,8 @@ class Child:
         os.close(go_read)
         os.close(failure_write)
         self._report = b""
+        self._told = False
+        self._held: ExecStop | None = None
         self.pidfd = _pidfd(self.pid)
 
     def wait(self) -> None:
@@ -80,29 +82,41 @@ class Child:
                 raise self._cannot(f"the process that is to become it does not run: none of it came in {_COMES_S:g} s")
             self._report = os.read(self._failure, 1)  # nothing where it is gone already
 
+    def hold(self) -> None:
+        """Its program is in memory when this returns, and has not run yet: `start` lets it. Raises as `start`."""
+        if self._go < 0:
+            return
+        self.wait()
+        self._held = self._exec_stop()
+        self._let_go()
+        if self._held is not None:
+            self.status = self._held.wait()
+        if self._held is None or self.status is not None:
+            self.start()  # which says why there is no such program
+
     def start(self, before: Callable[[], None] | None = None) -> None:
         """Lets it run. `before` is called when its program is in memory and has not run yet; where that fails it never
         does. Raises `TracerError` where the exec fails, or the child cannot be held for that.
         """
-        if self._go < 0:
+        if self._failure < 0:
             return
-        self.wait()
-        stop = None if before is None else self._exec_stop()
-        told = False
-        with suppress(BrokenPipeError):  # it is gone already
-            told = os.write(self._go, _GO) == len(_GO)
-        os.close(self._go)
-        self._go = -1
-        if stop is not None and before is not None:
-            self.status = stop.wait()
+        if before is not None:
+            self.hold()
+        if self._go >= 0:
+            self.wait()
+            self._let_go()
+        stop, self._held = self._held, None
+        if stop is not None:
             try:
-                if self.status is None:
+                if self.status is None and before is not None:
                     before()
             except BaseException:
                 self._signal(signal.SIGKILL)  # nothing of it has run yet, and nothing shall
                 raise
             finally:
                 stop.release()
+        if self._failure < 0:
+            return
         report = self._report + _read_all(self._failure)
         os.close(self._failure)
         self._failure = -1
@@ -113,7 +127,7 @@ class Child:
             reason = "not a program this kernel can run" if number == errno.ENOEXEC else os.strerror(number)
             hint = "does a script lack its first line, #!/bin/sh?" if number == errno.ENOEXEC else None
             raise self._cannot(reason, hint)
-        if not (told and report):
+        if not (self._told and report):
             if self.status is None:
                 self._reap(block=True)
             if self.status is not None and os.WIFEXITED(self.status):  # else `failure` tells who ended it
@@ -122,10 +136,17 @@ class Child:
     def _cannot(self, reason: str, hint: str | None = None) -> TracerError:
         return TracerError(f"cannot run {self.argv[0]}: {reason}", hint)
 
+    def _let_go(self) -> None:
+        """It goes on to its exec."""
+        with suppress(BrokenPipeError):  # it is gone already
+            self._told = os.write(self._go, _GO) == len(_GO)
+        os.close(self._go)
+        self._go = -1
+
     @property
     def started(self) -> bool:
         """Whether it was let run."""
-        return self._go < 0
+        return self._go < 0 and self._held is None
 
     def _exec_stop(self) -> ExecStop | None:
         from tracer.target.exec_stop import ExecStop
@@ -148,6 +169,11 @@ class Child:
     def end(self) -> None:
         """Ends it with SIGTERM, after `patience_s` with SIGKILL, and reaps it."""
         self._close_pipes()
+        if self._held is not None:
+            self._signal(signal.SIGKILL)  # nothing of it has run yet, and nothing shall
+            self._held.release()
+            self._held = None
+            self.ended_by_us = True
         if not self.ended():
             self.ended_by_us = True
             self._signal(signal.SIGTERM)

@@ -140,6 +140,7 @@ class _Trace:
         self.runtime = Runtime(maps=self.maps, emit=self.hold, loss=self.loss)
         self.end: list[_Entry] = []
         self.timers: list[_Timer] = []
+        self.at_signal: list[_Entry] = []
         self.started = 0
         self.calls: OpenCalls | None = None
         seconds = controls.duration_s
@@ -170,6 +171,7 @@ class _Trace:
         self.runtime = Runtime(self.maps, self.handle, self.loss, start_ns=self.runtime.start_ns)
         self.end = self._user(lambda clause: clause.kind.last)
         self.timers = [_Timer(entry) for entry in self._user(lambda clause: clause.period_ns > 0)]
+        self.at_signal = self._user(lambda clause: clause.kind.signal)
         if self.plan.program.calls and self.attached:
             from tracer.tracing.open_calls import OpenCalls  # most programs have none
 
@@ -230,7 +232,7 @@ class _Trace:
             timer.start(now)
         if self.guard is not None:
             self.guard.start(now)
-        if not (self.plan.probes or self.timers or self.watched):
+        if not (self.plan.probes or self.timers or self.at_signal or self.watched):
             return  # BEGIN and END alone: nothing can happen any more
         while not self.controls.stop:
             nearest = min((timer.due for timer in self.timers), default=None)
@@ -246,12 +248,14 @@ class _Trace:
                 return
             if self.controls.print_maps:
                 self.controls.print_maps = False
-                self.run_handler([], self._maps())
+                self.run_signalled()
+                if self.code is not None:
+                    return
             self.consumer.flush()
             if self.guard is not None:
                 self.guard.look(self.session, time.monotonic_ns)
                 self.guard.tell()
-                if self.guard.idle and not self.timers and (self.watched is None or not self.watched.child_pid):
+                if self.guard.idle and not (self.timers or self.at_signal) and (self.watched is None or not self.watched.child_pid):
                     return
 
     def wait_s(self) -> float:
@@ -275,6 +279,15 @@ class _Trace:
                 return  # there may be more that belongs to it: all of that is END's now
             if self.code is None:
                 self.run_handler([timer.entry])
+
+    def run_signalled(self) -> None:
+        """A signal has come that shows the maps, or runs clauses where the program has some for it."""
+        if not self.at_signal:
+            self.run_handler([], self._maps())
+            return
+        self.consume(self.session.events(0, time.monotonic_ns()))
+        if self.code is None:
+            self.run_handler(self.at_signal)
 
     def consume(self, events: Iterable[Event]) -> None:
         """Handles events. Where a signal asks for the end, the session keeps those that follow for its drain."""

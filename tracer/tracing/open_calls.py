@@ -38,11 +38,10 @@ class CallsTold(Said):
 def weigh(program: Program, maps: LocalMaps) -> None:
     """Puts into their map what the probes of calls take."""
     from tracer.kernel.trials.call_cost import costs
-    from tracer.plan.calls.times import COSTS
+    from tracer.plan.calls.times import COSTS, packed
 
     for pair, cost in enumerate(costs(program.call_probes)):
-        for what, ns in enumerate(cost):
-            maps.set(COSTS, (pair, what), ns)
+        maps.set(COSTS, (pair,), packed(cost))
 
 
 class OpenCalls:

@@ -203,6 +203,8 @@ class Trace:
         child.wait()
         if child.in_python is not None:
             self._tell(Warned(f"{_IN_PYTHON} ({child.in_python})"))
+        if any(site.in_memory for site in self._plan.sites):
+            child.hold()
         if hasattr(self._session, "raise_all") and self._watched is not None:
             self._watched = replace(self._watched, start=self._start_raised)
 

@@ -73,6 +73,17 @@ PROGRAMS: dict[tuple[str, ...], str] = {
     ),
     ("args", "libc:malloc", "libc:free", "--filter", "arg0"): "call:libc:malloc /arg0/\ncall:libc:free /arg0/\n",
     ("args", "libc:malloc", "--entry", "-s"): "uprobe:libc:malloc { print(ustack); }\nuprobe:libc:malloc\n",
+    ("top", "libc:mem*", "libc:free", "--filter", "arg0"): (
+        "config = { print_maps_on_exit = false }\n"
+        "uprobe:libc:mem*, uprobe:libc:free /arg0/ { @calls[func] = count(); }\n"
+        'interval:s:1 { time("%H:%M:%S\\n"); print(@calls); clear(@calls); }\nEND { print(@calls); }\n'
+    ),
+    ("top", "libc:read", "--value", "duration", "--by", "comm", "-i", "500ms"): (
+        "config = { print_maps_on_exit = false }\n"
+        "call:libc:read { @sum[comm] = sum(duration); @quantiles[comm] = quantiles(duration, 50, 99); }\n"
+        'interval:ms:500 { time("%H:%M:%S\\n"); print(@sum); print(@quantiles); clear(@sum); clear(@quantiles); }\n'
+        "END { print(@sum); print(@quantiles); }\n"
+    ),
     ("stacks", "libc:malloc"): "uprobe:libc:malloc { @[ustack] = count(); }\n",
     ("stacks", "libc:malloc", "--weight", "arg0", "--by", "comm"): (
         "uprobe:libc:malloc { @[comm, ustack] = sum(arg0); }\n"

@@ -31,79 +31,77 @@ def planned(text: str, *sites: Site) -> Plan:
 STEPS = """\
 clause 0 call:/bin/app:f
   slot3: (uint64, uint64)
-  t9 = arg0
-  t10 = arg1
+  t8 = arg0
+  t9 = arg1
   t0 = tid
-  t1 = arg253
-  t2 = arg255
-  t3 = has @ open calls of clause 0[t0, (t1 >> 8), t2]
-  if t3
+  t1 = arg255
+  t2 = has @ open calls of clause 0[t0, (tail >> 8), t1]
+  if t2
     add 1 to @ left calls of clause 0
-    delete @ memory calls of clause 0[t0, (t1 >> 8), t2]
-  t4 = has @ time in calls of threads[t0]
-  if t4
-    t5 = @ time in calls of threads[t0]
-    slot3 = t5
-  if t4
+    delete @ memory calls of clause 0[t0, (tail >> 8), t1]
+  t3 = has @ time in calls of threads[t0]
+  if t3
+    t4 = @ time in calls of threads[t0]
+    slot3 = t4
+  if t3
   else
     slot3 = (0, 0)
-  t7 = nsecs
-  t8 = slot3
-  @ open calls of clause 0[t0, (t1 >> 8), t2] = (t7, item(t8, 0), item(t8, 1), t9, t10)
-  if ((t1 & 1) != 0)
-    t11 = @ cost of the probes of calls[((t1 >> 1) & 127), 1]
-    @ time in calls of threads[t0] = (uint64((item(t8, 0) + (t11 | 1))), item(t8, 1))
-  t12 = str(t10)
-  @ memory calls of clause 0[t0, (t1 >> 8), t2] = (t12)
+  t6 = nsecs
+  t7 = slot3
+  @ open calls of clause 0[t0, (tail >> 8), t1] = (t6, item(t7, 0), item(t7, 1), t8, t9)
+  if ((tail & 1) != 0)
+    t10 = @ cost of the probes of calls[((tail >> 1) & 127)]
+    @ time in calls of threads[t0] = (uint64((item(t7, 0) + (((t10 >> 21) & 2097151) | 1))), item(t7, 1))
+  t11 = str(t9)
+  @ memory calls of clause 0[t0, (tail >> 8), t1] = (t11)
 clause 1 call:/bin/app:f
   slot0: (uint64, uint64, uint64, uint64, uint64)
   slot1: (string[1024])
   slot6: (uint64, uint64)
-  t27 = retval
+  t24 = retval
   t0 = nsecs
   t1 = tid
-  t2 = arg253
-  t3 = arg255
-  t4 = arg248
-  t5 = has @ open calls of clause 0[t1, (t2 >> 8), uint64((t3 - t4))]
-  if t5
-    t6 = @ open calls of clause 0[t1, (t2 >> 8), uint64((t3 - t4))]
-    slot0 = t6
-  if !t5
+  t2 = arg255
+  t3 = arg248
+  t4 = has @ open calls of clause 0[t1, (tail >> 8), uint64((t2 - t3))]
+  if t4
+    t5 = @ open calls of clause 0[t1, (tail >> 8), uint64((t2 - t3))]
+    slot0 = t5
+  if !t4
     add 1 to @ unseen calls of clause 0
     leave
-  delete @ open calls of clause 0[t1, (t2 >> 8), uint64((t3 - t4))]
-  t7 = has @ time in calls of threads[t1]
-  if t7
-    t8 = @ time in calls of threads[t1]
-    slot6 = t8
-  if t7
+  delete @ open calls of clause 0[t1, (tail >> 8), uint64((t2 - t3))]
+  t6 = has @ time in calls of threads[t1]
+  if t6
+    t7 = @ time in calls of threads[t1]
+    slot6 = t7
+  if t6
   else
-    t9 = slot0
-    slot6 = (item(t9, 1), item(t9, 2))
-  t11 = slot6
-  t12 = @ cost of the probes of calls[((t2 >> 1) & 127), 0]
-  t13 = slot0
-  t14 = @ cost of the probes of calls[((t2 >> 1) & 127), 1]
-  t16 = ((uint64((item(t11, 0) + t12)) > uint64((item(t13, 1) + (t14 | 1)))) \
-? uint64((uint64((item(t11, 0) + t12)) - uint64((item(t13, 1) + (t14 | 1))))) : 0)
-  if ((t2 & 1) != 0)
-    if (item(t13, 1) == 0)
+    t8 = slot0
+    slot6 = (item(t8, 1), item(t8, 2))
+  t10 = slot6
+  t11 = @ cost of the probes of calls[((tail >> 1) & 127)]
+  t12 = slot0
+  t14 = ((uint64((item(t10, 0) + ((t11 >> 0) & 2097151))) \
+> uint64((item(t12, 1) + (((t11 >> 21) & 2097151) | 1)))) \
+? uint64((uint64((item(t10, 0) + ((t11 >> 0) & 2097151))) \
+- uint64((item(t12, 1) + (((t11 >> 21) & 2097151) | 1))))) : 0)
+  if ((tail & 1) != 0)
+    if (item(t12, 1) == 0)
       delete @ time in calls of threads[t1]
     else
-      t24 = @ cost of the probes of calls[((t2 >> 1) & 127), 2]
-      @ time in calls of threads[t1] = (uint64((item(t11, 0) + t24)), item(t11, 1))
-  t25 = has @ memory calls of clause 0[t1, (t2 >> 8), uint64((t3 - t4))]
-  if t25
-    t26 = @ memory calls of clause 0[t1, (t2 >> 8), uint64((t3 - t4))]
-    slot1 = t26
-  if !t25
+      @ time in calls of threads[t1] = (uint64((item(t10, 0) + ((t11 >> 42) & 2097151))), item(t10, 1))
+  t22 = has @ memory calls of clause 0[t1, (tail >> 8), uint64((t2 - t3))]
+  if t22
+    t23 = @ memory calls of clause 0[t1, (tail >> 8), uint64((t2 - t3))]
+    slot1 = t23
+  if !t22
     leave
-  delete @ memory calls of clause 0[t1, (t2 >> 8), uint64((t3 - t4))]
-  if (((uint64((t0 - item(t13, 0))) > t16) ? uint64((uint64((t0 - item(t13, 0))) - t16)) : 0) > 1000000)
-    t28 = slot1
-    t30 = str(item(t13, 4)), computed
-    update @[item(t13, 3), item(t28, 0), t30] with t27
+  delete @ memory calls of clause 0[t1, (tail >> 8), uint64((t2 - t3))]
+  if (((uint64((t0 - item(t12, 0))) > t14) ? uint64((uint64((t0 - item(t12, 0))) - t14)) : 0) > 1000000)
+    t25 = slot1
+    t27 = str(item(t12, 4)), computed
+    update @[item(t12, 3), item(t25, 0), t27] with t24
 """
 
 

@@ -11,6 +11,7 @@ from tracer.lang.types import UINT64, CharType, IntType, PointerType, StringType
 from tracer.lang.types.outside import Parameter
 from tracer.render.flow.calls import NEAR, Begun, Ended, Hit, Resumed
 from tracer.render.flow.chrome import ChromeFlow
+from tracer.render.flow.lines import LinesFlow
 from tracer.render.flow.renderer import FlowRenderer, Function, duration
 from tracer.render.flow.text import TextFlow
 from tracer.results.events import Loss, ValueBatch, ValueEvent
@@ -135,6 +136,12 @@ def test_each_thread_has_a_flow_of_its_own() -> None:
         "      7    f(n=3) = 5  2 ns", "      8    f(n=4) = 6  2 ns", "      8  } = 7  5 ns, self 3 ns",
         "      7  } = 8  7 ns, self 5 ns",
     ]  # fmt: skip
+
+
+def test_a_thread_whose_flow_has_ended_is_forgotten() -> None:
+    renderer = TextFlow(FUNCTIONS, NONE, None, io.BytesIO())
+    fed(renderer, begun(0, "top", 0), begun(1, "f", 32), ended(2, "f", 32), ended(3, "top", 0))
+    assert renderer.calls.threads == {}
 
 
 def test_a_signals_handler_on_a_stack_far_above_is_inside_what_it_interrupts() -> None:
@@ -272,6 +279,28 @@ def test_a_document_of_chrome_has_each_call_once_and_those_under_way_without_an_
     empty = io.BytesIO()
     ChromeFlow(FUNCTIONS, NONE, None, empty).finish()
     assert json.loads(empty.getvalue())["traceEvents"] == []
+
+
+def test_lines_of_json_have_each_call_as_it_ends() -> None:
+    out = io.BytesIO()
+    renderer = LinesFlow(FUNCTIONS, NONE, None, out)
+    fed(
+        renderer, begun(10, "top", 0, 3), begun(20, "f", 32, 1), ended(25, "f", 32, 2), begun(30, "bare", 32, 4),
+        Resumed(40, 7, TOP - 32, "longjmp()"), ended(50, "f", 32),
+    )  # fmt: skip
+    renderer.lost(Loss(events=2))
+    renderer.finish()
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    who = {"pid": 5, "tid": 7, "comm": "app"}
+    assert lines[-1]["data"].pop("age") > 0
+    call = {"func": "f", "args": {"n": "1"}, "result": "2", "duration": 5, "self": 5}
+    assert lines == [
+        {"type": "call", "data": {"time": 20, **who, "depth": 1, **call}},
+        {"type": "call", "data": {"time": 30, **who, "depth": 1, "func": "bare", "left": "longjmp()"}},
+        {"type": "return", "data": {"time": 50, "tid": 7, "func": "f"}},
+        {"type": "lost_events", "data": {"events": 2}},
+        {"type": "call", "data": {"time": 10, **who, "depth": 0, "func": "top", "args": {"n": "3"}}},
+    ]
 
 
 def test_durations_have_three_digits() -> None:

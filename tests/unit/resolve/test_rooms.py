@@ -11,7 +11,7 @@ RESOLVE = Path(__file__).parents[3] / "tracer" / "resolve"
 ORDER = (
     "model", "arch", "elf", "dwarf", "processes", "files", "unwind", "usdt", "safety", "variables", "symbols",
     "interpreters", "binary", "places", "functions", "sites", "source_places", "attach_texts",
-    "listing",
+    "listing", "below",
 )  # fmt: skip
 """From the bottom to the top: who imports may only look down."""
 

@@ -71,7 +71,7 @@ class BccSession:
         self._pids = () if self.plan.shared else target.fixed
         multi = self._multi = trials.has_multi(bool(self._pids))
         self._is_child = target.program is not None
-        self._attachments = Attachments(self._pids, multi, self._is_child)
+        self._attachments = Attachments(self._pids, multi, self._is_child, target.pids)
         self._more: list[MoreSites] = []
         self.gone: set[int] = set()
         self._nested: Nested | None = None

@@ -305,6 +305,8 @@ class Fetches:
         if isinstance(base, values.Register):
             return f"%{base.name}"
         if isinstance(base, values.Zero):
+            if self.attacher.unread:
+                raise NotExpressible(self.attacher.unread)
             return ""
         assert isinstance(base, values.Argument)
         spec = self.args[base.index]

@@ -35,6 +35,7 @@ CALLS, RETURNS = ("calls",), ("returns",)
 
 if TYPE_CHECKING:
     from tracer.kinds.sampled import Sampled
+    from tracer.kinds.watched import Watched
 
 GROUP = "GROUP"
 """Stands for the session's group in the text of a program."""
@@ -99,7 +100,7 @@ class ProbeEvent(uprobe_events.UprobeEvent):
         return self.attacher.kernel_event(self.places[0].site) is None and self.of_perf is None
 
     @property
-    def of_perf(self) -> tuple[Sampled, int] | None:
+    def of_perf(self) -> tuple[Sampled | Watched, int] | None:
         """See `Attacher`."""
         return self.attacher.sampled(self.places[0].site)
 

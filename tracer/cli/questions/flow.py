@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import typer
 
-from tracer.cli.options import Asked, Options
+from tracer.cli.options import Asked, Json, Options
 from tracer.cli.questions.asking import Filter, Output, Show, given, question
 from tracer.dataclass import replace
 from tracer.errors import Source, UsageError, counted, printable
@@ -56,6 +56,7 @@ class Below(Options):
         Literal["text", "chrome"],
         typer.Option("--format", help="Lines, or a document of Chrome's trace events, which Perfetto opens too."),
     ] = "text"
+    json: Json = False
     output: Output = None
     show: Show = False
 
@@ -78,6 +79,8 @@ def command(
 
     (word,) = given([function] if function is not None else None, "flow")
     chrome = below.format == "chrome"
+    if chrome and below.json:
+        raise UsageError("--json and --format chrome are two formats", "leave out one of them")
     if chrome and not below.show and below.output is None and sys.stdout is not None and sys.stdout.isatty():
         raise UsageError("chrome is not for a terminal", "-o FILE writes it to a file")
     look_for_debug_files_in(asked.debug_folders)
@@ -235,6 +238,10 @@ class _Special:
             from tracer.render.flow.chrome import ChromeFlow
 
             self._renderer: FlowRenderer = ChromeFlow(self._functions, *parts)
+        elif self._format == "json":
+            from tracer.render.flow.lines import LinesFlow
+
+            self._renderer = LinesFlow(self._functions, *parts)
         else:
             from tracer.render.flow.text import TextFlow
 
@@ -262,8 +269,9 @@ def _run(prepared: "Prepared", flow: "Flow", asked: Asked, below: Below) -> int:
         )
         for function in flow.functions
     }  # fmt: skip
+    special = _Special("json" if below.json else below.format, functions)
     printing = Printing(
-        output=below.output, warnings=not asked.no_warnings, special=_Special(below.format, functions),
+        output=below.output, warnings=not asked.no_warnings, special=special,
         status=status_line(asked.quiet or asked.child is not None),
     )  # fmt: skip
     with ExitStack() as stack:

@@ -30,8 +30,8 @@ def command(
     """Show how long calls of functions take, in nanoseconds: a histogram, percentiles and the longest. Or how long a
     span takes: 'span:PROBE..PROBE [by KEY]'.
 
-    --by and --filter know the arguments as they were when the call began, retval, duration and depth. Calls that have
-    not ended are told at the end.
+    --by and --filter know the arguments as they were when the call began, retval, duration, self_time and depth. Calls
+    that have not ended are told at the end.
     """
     text = program(given(probes, "latency"), slower, stack, counting)
     return run(asked, results, text, ends_s=counting.ends_s)

@@ -23,6 +23,8 @@ def screen(controls: Controls, stack: ExitStack) -> Screen | None:
     if sys.stdout is None or not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         return None
     shown = sys.stdout.fileno()
+    if not _is_ours(shown):
+        return None
     keyboard = _Keys(controls, stack)
 
     def size() -> tuple[int, int]:
@@ -35,7 +37,17 @@ def screen(controls: Controls, stack: ExitStack) -> Screen | None:
     return Screen(size, keyboard.take, controls.end)
 
 
+def _is_ours(terminal: int) -> bool:
+    """Whether we are in the foreground there: in the background to read would stop us."""
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+
+
 class _Keys:
+    """The keyboard, where there is one, which gives each key at once."""
+
     def __init__(self, controls: Controls, stack: ExitStack) -> None:
         self._descriptor = -1
         self._controls = controls
@@ -44,9 +56,9 @@ class _Keys:
         import termios
 
         descriptor = sys.stdin.fileno()
+        if not _is_ours(descriptor):
+            return
         try:
-            if os.tcgetpgrp(descriptor) != os.getpgrp():
-                return  # in the background, where to read would stop us
             before = termios.tcgetattr(descriptor)
         except (OSError, termios.error):
             return
@@ -66,7 +78,7 @@ class _Keys:
             with suppress(OSError):
                 part = os.read(self._descriptor, 64)
             if not part:  # nobody is there any more
-                self._controls.wake = tuple([each for each in self._controls.wake if each != self._descriptor])
+                self._controls.wake = tuple([file for file in self._controls.wake if file != self._descriptor])
                 self._descriptor = -1
             typed += part
         return typed

@@ -110,7 +110,7 @@ def measure(instruction: str, end: str, stack: ExitStack) -> Cost:
     with mmap.mmap(first, mmap.PAGESIZE * 33) as ring:
         call(5)  # the first hits find pages
         entry = short([_emptied(ring, taken) for _ in range(_ROUNDS)]) - bare
-        returns = end == "uretprobe"
+        returns = end != "ret"  # else the place is the instruction that returns
         perf.set_output(scratch.probe(BODY + (0 if returns else len(code)), returns, _SAMPLE_TYPE), first)
         call(5)
         between, both = list[float](), list[float]()

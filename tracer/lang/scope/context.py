@@ -223,7 +223,7 @@ class Context:
             return True
         if not self.is_address(address):
             return False
-        there = self.unit.reads("probe") or self.unit.reads("fields")
+        there = any(map(self.unit.reads, ("probe", "fields", "memory")))
         if not there:
             self.error(f"there is no memory to read in {self.unit.place}", span, hint)
         return there

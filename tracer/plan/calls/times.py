@@ -43,11 +43,20 @@ from tracer.lang.walk import walk_clause
 from tracer.plan.calls.reads import BEGAN, SPENT, TIMES, TOLD, Reads, word
 
 COSTS = "@ cost of the probes of calls"
-"""The map of what they take, in ns, by the number of a pair of probes (`Program.call_probes`) and one of these."""
+"""The map of what they take, by the number of a pair of probes (`Program.call_probes`): the parts of `packed`, as one
+number is found in one step.
+"""
 BETWEEN, AT_ENTRY, AT_END = range(3)
+_BITS = 21
+_MOST_NS = (1 << _BITS) - 1
 
 SUMS = TupleType((UINT64, UINT64))
 _MOST_THREADS = 1 << 14
+
+
+def packed(costs: Sequence[int]) -> int:
+    """What probes take as the map has it, in ns: between them, the one at the entry, the one at the end."""
+    return sum(min(ns, _MOST_NS) << _BITS * part for part, ns in enumerate(costs))
 
 
 def asks(clause: Clause, names: Sequence[str] = TIMES) -> bool:
@@ -96,7 +105,7 @@ class Times:
         """Those of the whole program."""
         decls = []
         if self._timed or self.counted:
-            decls.append(MapDecl(COSTS, (UINT64, UINT64), "scalar", UINT64, self._span, (), 1 << 10, inner=True))
+            decls.append(MapDecl(COSTS, (UINT64,), "scalar", UINT64, self._span, (), 1 << 7, inner=True))
         if self.counted:
             key = (UINT64,) * len(self._whose)
             sums = MapDecl(self._map, key, "scalar", SUMS, self._span, (), _MOST_THREADS, forgets=True, inner=True)
@@ -163,7 +172,8 @@ class Times:
 
     def _cost(self, of: int) -> Expr:
         pair = word("&", word(">>", Arg(UINT64, self._span, TAIL_OF), self._number(1)), self._number(0x7F))
-        return MapGet(UINT64, self._span, COSTS, (pair, self._number(of)))
+        costs = MapGet(UINT64, self._span, COSTS, (pair,))
+        return word("&", word(">>", costs, self._number(_BITS * of)), self._number(_MOST_NS))
 
     def _is_last(self) -> Expr:
         last = word("&", Arg(UINT64, self._span, TAIL_OF), self._number(1))

@@ -183,6 +183,8 @@ class Calls:
         if thread.calls:
             thread.calls[-1].below_ns += max(hit.time_ns - call.begun.time_ns, 0)
         self._listener.returned(thread, call, hit, False)
+        if not thread.calls:  # there may be more threads in time than anybody could keep
+            self.threads.pop(thread.number, None)
 
     def _end_unknown(self, thread: Thread, hit: Ended) -> None:
         """The call is one that was taken for left, or began before the trace, or its beginning was lost."""

@@ -65,17 +65,17 @@ class ChromeFlow(FlowRenderer):
         self._lost = loss.events
         super().lost(loss)
 
+    def under_way(self, thread: Thread, call: Open, age_ns: int) -> None:
+        """A beginning without an end."""
+        self._write({**self._event(thread, call, {}), "ph": "B"})
+
     def finish(self) -> None:
-        """What is under way, and the end of the document."""
-        self.calls.close()
-        for thread in self.calls.threads.values():
-            for call in thread.calls:
-                self._write({**self._event(thread, call, {}), "ph": "B"})
+        """The end of the document."""
+        super().finish()
         if not self._begun:
             self.write(_HEAD)
         lost = b',"otherData":{"lost":"%d records"}' % self._lost if self._lost else b""
         self.write(b"\n]%b}\n" % lost)
-        super().finish()
 
     def _call(self, thread: Thread, call: Open, end_ns: int, more: dict[str, str]) -> None:
         took = max(end_ns - call.begun.time_ns, 0)

@@ -4,12 +4,13 @@ types that debug information says.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tracer.dataclass import dataclass, replace
 from tracer.lang.types import BoolType, IntType, StructType, TupleType, memory_size
-from tracer.render.flow.calls import Begun, Calls, Ended, Hit, Listener, Resumed
+from tracer.render.flow.calls import Begun, Calls, Ended, Hit, Listener, Open, Resumed, Thread
 from tracer.render.notices import FirstHits, NeverHeld, NotHit
 from tracer.render.text import TextRenderer
 from tracer.results.events import ValueBatch, ValueEvent
@@ -68,6 +69,18 @@ class FlowRenderer(TextRenderer, Listener):
                 return
         super().event(event, store)
 
+    def finish(self) -> None:
+        """Tells what is under way at the end, the innermost first."""
+        self.calls.close()
+        now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        for thread in self.calls.threads.values():
+            for call in reversed(thread.calls):
+                self.under_way(thread, call, max(now - call.begun.time_ns, 0))
+        super().finish()
+
+    def under_way(self, thread: Thread, call: Open, age_ns: int) -> None:
+        """A call that has not ended."""
+
     def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
         """A flow has none to show."""
 
@@ -108,17 +121,19 @@ def _hit_of(shape: Type) -> Callable[[Any], Hit] | None:
     if not isinstance(shape, TupleType) or not shape.names:
         return None
     place = {name: index for index, name in enumerate(shape.names)}
-    time, tid, pointer = place.get("time"), place.get("tid"), place.get("sp")
+    moment, tid, pointer = place.get("time"), place.get("tid"), place.get("sp")
     function, back, result, why = (place.get(name) for name in ("func", "back", "retval", "why"))
-    if time is None or tid is None or pointer is None:
+    if moment is None or tid is None or pointer is None:
         return None
     if why is not None:
-        return lambda value: Resumed(value[time], value[tid], value[pointer], _text(value[why]))
+        return lambda value: Resumed(value[moment], value[tid], value[pointer], _text(value[why]))
     if function is None:
         return None
     if back is None:
+        if result is None:
+            return lambda value: Ended(value[moment], value[tid], _text(value[function]), value[pointer], 0)
         return lambda value: Ended(
-            value[time], value[tid], _text(value[function]), value[pointer], value[result] if result is not None else 0
+            value[moment], value[tid], _text(value[function]), value[pointer], value[result]
         )
     first = min((index for name, index in place.items() if name.startswith("arg")), default=len(place))
     pid, comm = place.get("pid"), place.get("comm")
@@ -126,7 +141,7 @@ def _hit_of(shape: Type) -> Callable[[Any], Hit] | None:
     def begun(value: Any) -> Hit:
         who: Any = (value[pid], value[comm]) if pid is not None and comm is not None else (0, b"")
         return Begun(
-            value[time], value[tid], _text(value[function]), value[pointer], value[back], tuple(value[first:]), *who
+            value[moment], value[tid], _text(value[function]), value[pointer], value[back], tuple(value[first:]), *who
         )
 
     return begun

@@ -19,6 +19,8 @@ _PATIENCE_NS = 500_000_000
 """After so long a call is told that has not ended yet."""
 _LOOK_NS = 100_000_000
 _INDENT = b"  "
+_MOST_HEADS = 1 << 14
+"""Threads of which it is remembered that they have been named."""
 
 
 class TextFlow(FlowRenderer):
@@ -38,6 +40,8 @@ class TextFlow(FlowRenderer):
         """Waits for what comes next in the thread."""
         self._open(thread)
         if call.depth == 0 and self._heads.get(thread.number) != (thread.process, thread.comm):
+            if len(self._heads) >= _MOST_HEADS:
+                self._heads.clear()
             self._heads[thread.number] = thread.process, thread.comm
             comm = thread.comm if self.text.escape is None else self.text.escape(thread.comm)
             self._line(thread, 0, b"# %b, process %d" % (comm, thread.process))
@@ -88,8 +92,9 @@ class TextFlow(FlowRenderer):
         if now - self._looked >= _LOOK_NS:
             self._looked = now
             for number, call in [*self._last.items()]:
-                if now - call.begun.time_ns > _PATIENCE_NS:
-                    self._open(self.calls.threads[number])
+                thread = self.calls.threads.get(number)
+                if thread is not None and now - call.begun.time_ns > _PATIENCE_NS:
+                    self._open(thread)
             self._say_lost(self.lost_so_far())
         super().flush()
 
@@ -113,16 +118,10 @@ class TextFlow(FlowRenderer):
                 b"# %b lost before this line: calls are missing, and what was inside one stands too far out\n" % records
             )
 
-    def finish(self) -> None:
-        """What is under way at the end."""
-        self.calls.close()
-        now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        for thread in self.calls.threads.values():
-            self._open(thread)
-            for call in reversed(thread.calls):
-                age = duration(max(now - call.begun.time_ns, 0))
-                self._line(thread, call.depth, b"} under way for %b" % age)
-        super().finish()
+    def under_way(self, thread: Thread, call: Open, age_ns: int) -> None:
+        """Its end is the trace's."""
+        self._open(thread)
+        self._line(thread, call.depth, b"} under way for %b" % duration(age_ns))
 
     def _open(self, thread: Thread) -> None:
         """The line of a call that waits, as one whose end comes later."""

@@ -84,6 +84,18 @@ def expand(
             sites: list[FileSite] = []
             offsets: set[int] = set()
             for number, point in enumerate(clause.points):
+                watch = KINDS[point.kind].watches
+                if watch is not None and within is None:
+                    from tracer.resolve.sites.watched_variables import Variables
+
+                    try:
+                        site_limit.check(1, "this means 1 place")
+                        by_themselves[index] += (watch(point, Variables(files, target)).of_point(number),)
+                        site_limit = site_limit.less(1)
+                    except TracerError as error:
+                        fault = Diagnostic(error.message, point.span, error.hint)
+                        (absent if isinstance(error, NothingThere) else faults).append(fault)
+                    continue
                 look = KINDS[point.kind].machine
                 if look is not None and machine is not None:
                     try:

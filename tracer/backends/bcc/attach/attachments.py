@@ -27,10 +27,13 @@ at once 300; fourteen one by one 670, at once 280.
 class Attachments:
     """The links and events of a session. `left_out` are the sites that the kernel does not probe."""
 
-    def __init__(self, pids: Sequence[int], multi: bool, is_child: bool = False) -> None:
+    def __init__(
+        self, pids: Sequence[int], multi: bool, is_child: bool = False, processes: Sequence[int] = ()
+    ) -> None:
         """`pids`: each has links or events of its own, so that no other process runs into the breakpoints; () for one
-        of each for all.
+        of each for all. `processes`: see `Attaching`.
         """
+        self._processes = processes
         self.left_out: dict[Spot, FileSite] = {}
         self._pids = pids
         self._is_child = is_child
@@ -65,7 +68,7 @@ class Attachments:
         Clauses at one site must run in the order of the program: the last clause comes first where the kernel runs the
         consumers of a breakpoint in the reverse order of their registration (kernel/events/uprobes.c, consumer_add).
         """
-        attaching = Attaching(plan, self._pids, self._multi, self._watcher, self._descriptors, stop)
+        attaching = Attaching(plan, self._pids, self._multi, self._watcher, self._descriptors, stop, self._processes)
         try:
             every = [variant.sites for probe in plan.probes for variant in probe.variants]
             for attacher in dict.fromkeys(map(attacher_of, every)):

@@ -68,6 +68,7 @@ FOLLOWER, CALLS, RETURNS = (-1, 0), (-2, -1), (-3, -1)
 _TAG, _CONTROL_TAG = 0xFEED_FACE, 0xFEED_FACB
 _POINT_TAG, _TAI_TAG = 0xFEED_FACC, 0xFEED_FACF
 _STEP = 3
+_ATTACH_COOKIE = 174  # of enum bpf_func_id
 _ELEMENT_BYTES, _AT_ONCE_BYTES, _SHARED_BYTES = 64, 64 << 20, 4 << 20
 """About how many bytes an element of a hash takes beside key and value, and how much memory a table may take at the
 start: a per-CPU table that expects many keys, and a table for all CPUs.
@@ -276,6 +277,8 @@ def load_programs(
                 functions[number] = asked()
         whole, starts = joined(compiled[name], functions)
         linked = link(whole, loaded.maps, words, point, here)
+        if multi and not attachers[variant].cookies:
+            linked = with_cookie(linked, generated.site_texts.cookies.get(variant, 0))
         if reads_back(linked) and not trials.has("atomics"):
             raise Refused(name, NO_ATOMICS.reason, NO_ATOMICS.hint or "", "")
         try:
@@ -350,5 +353,12 @@ def link(
             struct.pack_into("=I", linked, offset + 4, ahead & 0xFFFF_FFFF)
             struct.pack_into("=I", linked, offset + 12, ahead >> 32 & 0xFFFF_FFFF)
     return bytes(linked)
+
+
+def with_cookie(code: bytes, cookie: int) -> bytes:
+    """A linked program with the cookie, of 31 bits, in the place of each call that asks for it."""
+    asks, says = struct.pack("=BBhi", 0x85, 0, 0, _ATTACH_COOKIE), struct.pack("=BBhi", 0xB7, 0, 0, cookie)
+    slots = (code[offset : offset + 8] for offset in range(0, len(code), 8))
+    return b"".join([says if slot == asks else slot for slot in slots])
 
 

@@ -34,7 +34,7 @@ class Job(NamedTuple):
 @dataclass(slots=True)
 class Attaching:
     """A session that attaches. `pids`: each has links or events of its own; () for one of each for all. `held` gets
-    what is attached.
+    what is attached. `processes`: those that are traced, as far as they are known.
     """
 
     plan: Plan
@@ -43,6 +43,7 @@ class Attaching:
     watcher: Watcher
     held: list[Held]
     stop: Callable[[], bool]
+    processes: Sequence[int] = ()
 
 
 class Work:
@@ -91,10 +92,12 @@ class Attacher(Protocol):
     """The programs of some kinds of probes, and the way in which they are attached.
 
     Where its programs run at the hits of all processes, whichever are traced, they test whose hit it is
-    (`Plan.shared`). `in_order`: those at one site run in the order in which they were attached; else the last first.
+    (`Plan.shared`). `in_order`: those at one site run in the order in which they were attached; else the last first. `cookies`:
+    what is attached tells its programs the cookie of its site; where not, a program is for one site.
     """
 
     in_order: bool
+    cookies: bool
 
     @property
     def context(self) -> Context:

@@ -10,7 +10,7 @@ from tracer.backends.bcc.attach.tracepoint import TRACEPOINTS
 from tracer.backends.bcc.attach.uprobe import IN_FILES
 from tracer.backends.bcc.codegen.function import Context
 from tracer.kinds.site import Site
-from tracer.kinds.timers import HARDWARE, PROFILE, SOFTWARE
+from tracer.kinds.timers import HARDWARE, PROFILE, SOFTWARE, WATCHPOINT
 from tracer.kinds.tracepoint import TRACEPOINT
 from tracer.kinds.uprobe import UPROBE, URETPROBE
 from tracer.kinds.usdt import USDT
@@ -25,7 +25,14 @@ ATTACHERS: Final[dict[str, Attacher]] = {
 _SAMPLED: Final = frozenset(place for kind in (PROFILE, SOFTWARE, HARDWARE) for place in kind.places)
 
 
+_WATCHED: Final = frozenset(WATCHPOINT.places)
+
+
 def _of(place: str) -> Attacher:
+    if place in _WATCHED:
+        from tracer.backends.bcc.attach.watched import WATCHES
+
+        return WATCHES
     if place not in _SAMPLED:
         return ATTACHERS[place]
     from tracer.backends.bcc.attach.sampled import SAMPLES  # loaded where there is one

@@ -79,6 +79,7 @@ class _Samples:
     """See `attach.model.Attacher`. The kernel runs the programs of events that began last first."""
 
     in_order = False
+    cookies = True
     context = _Interrupted()
     begin = _Attached
 

@@ -91,6 +91,7 @@ class _Tracepoints:
     """See `attach.model.Attacher`."""
 
     in_order = True
+    cookies = True
     context = _Record()
     begin = _Attached
 

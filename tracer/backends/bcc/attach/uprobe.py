@@ -37,6 +37,7 @@ class _InFiles:
     """See `attach.model.Attacher`."""
 
     in_order = False
+    cookies = True
     context = REGISTERS
 
     def load(

@@ -11,6 +11,7 @@ from tracer.kinds.site import Operand, Site
 if TYPE_CHECKING:
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
     from tracer.kinds.sampled import Sampled
+    from tracer.kinds.watched import Watched
 
 
 class NotExpressible(Exception):
@@ -22,12 +23,13 @@ class Attacher(Protocol):
 
     `triggers`: their events can have hist triggers. `thread_name` is the fetch argument that is the thread's name, None
     where an event does not carry it. `late`: a thread that has ended can still be in one. `counts`: what perf counts of
-    an event is its hits.
+    an event is its hits. `unread`: why memory at an address cannot be read there; "" where it can.
     """
 
     triggers: bool
     late: bool
     counts: bool
+    unread: str
     thread_name: Fetch | None
 
     def group(self, site: Site) -> Hashable:
@@ -36,8 +38,8 @@ class Attacher(Protocol):
     def kernel_event(self, site: Site) -> tuple[str, str] | None:
         """The system and name of the event where the kernel has it; None where it is to be defined."""
 
-    def sampled(self, site: Site) -> tuple[Sampled, int] | None:
-        """The site where it is no trace event at all, but something that perf samples on each CPU, with a number that
+    def sampled(self, site: Site) -> tuple[Sampled | Watched, int] | None:
+        """The site where it is no trace event at all, but something that perf samples, with a number that
         no trace event has; else None.
         """
 

@@ -6,11 +6,12 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from tracer.kernel.uprobe_events.events import Fetch
-from tracer.kinds.sampled import Sampled
 from tracer.kinds.site import Operand, Site, Spot
 
 if TYPE_CHECKING:
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
+    from tracer.kinds.sampled import Sampled
+    from tracer.kinds.watched import Watched
 
 _TRACE_EVENTS = 1 << 16
 """The numbers of trace events are below."""
@@ -23,6 +24,7 @@ class _Samples:
     late = False
     counts = False
     thread_name: Fetch | None = None
+    unread = "a sample holds no memory of the program"
 
     def __init__(self) -> None:
         self._numbers: dict[Spot, int] = {}
@@ -33,8 +35,8 @@ class _Samples:
     def kernel_event(self, site: Site) -> tuple[str, str] | None:
         return None
 
-    def sampled(self, site: Site) -> tuple[Sampled, int]:
-        return cast("Sampled", site), self._numbers.setdefault(site.spot, _TRACE_EVENTS + len(self._numbers))
+    def sampled(self, site: Site) -> tuple[Sampled | Watched, int]:
+        return cast("Sampled | Watched", site), self._numbers.setdefault(site.spot, _TRACE_EVENTS + len(self._numbers))
 
     def fields(self, site: Site) -> Sequence[Fetch]:
         return ()
@@ -57,4 +59,18 @@ class _Samples:
         return Cost(1000.0, "it is a sample")
 
 
+class _Watches(_Samples):
+    """Memory that the processor watches: an event of perf in each thread, whose numbers are no other sample's."""
+
+    def __init__(self, beside: _Samples) -> None:
+        self._numbers = beside._numbers
+
+    def cost(self, sites: Sequence[Site], costs: HitCosts, sample_type: int) -> Cost | None:
+        from tracer.backends.watching import HIT_NS
+        from tracer.kernel.trials.hit_cost import Cost  # where the overhead guard asks
+
+        return Cost(HIT_NS, "it stops the thread that touches the memory")
+
+
 SAMPLES = _Samples()
+WATCHES = _Watches(SAMPLES)

@@ -36,6 +36,7 @@ class _Tracepoints:
     triggers = False
     late = True
     counts = True
+    unread = "an event holds pointers, and not what they lead to"
     thread_name: Fetch | None = None
 
     def group(self, site: Site) -> Hashable:
@@ -58,7 +59,7 @@ class _Tracepoints:
         return _fetch(cast("Field", operand))
 
     def pointer(self, operand: Operand, index: int) -> str:
-        raise NotExpressible("an event holds pointers, and not what they lead to")
+        raise NotExpressible(self.unread)
 
     def bytes(self, operand: Operand) -> tuple[Fetch, int | None]:
         field = cast("Field", operand)

@@ -19,6 +19,7 @@ class _InFiles:
     triggers = True
     late = False
     counts = True
+    unread = ""
     thread_name: Fetch | None = Fetch("$comm", "string")
 
     def group(self, site: Site) -> Hashable:

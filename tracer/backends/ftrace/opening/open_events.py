@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent
 from tracer.backends.ftrace.read.attachment import Attachment
 from tracer.backends.ftrace.read.copies import FIRST
 from tracer.backends.ftrace.read.descriptors import CannotOpen, NeedsSamples, Opening
 from tracer.backends.ftrace.refusals import at_clause
+from tracer.errors import ProgramError, Source, TracerError
 from tracer.kernel.trials.instructions import NOT_PROBED, may_go_without
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.kernel.uprobe_events.events import ProbePlace
@@ -18,6 +19,8 @@ from tracer.kinds.site import FileSite, Spot, Target
 
 if TYPE_CHECKING:
     from tracer.backends.ftrace.read.long_strings import Beside
+    from tracer.kinds.sampled import Sampled
+    from tracer.kinds.watched import Watched
 
 
 def open_events(
@@ -31,6 +34,7 @@ def open_events(
     source = program.plan.program.source
     copied = (program.plan.program.config.stack_copy or FIRST) & -8 if program.unwound_registers else 0
     left_out: dict[Spot, FileSite] = {}
+    _check_placed(events, target, source)
     trials: Trials | None = None
     beside: list[Beside] | None = None
     while True:
@@ -56,10 +60,7 @@ def open_events(
                 continue
             at_fault = events[error.number]
             if at_fault.of_perf is not None:
-                from tracer.backends.sampling import refused as not_sampled
-
-                clause = at_fault.branches[0][0].clause
-                raise not_sampled(OSError(error.code, ""), at_fault.of_perf[0], clause, source) from None
+                raise _not_opened(OSError(error.code, ""), at_fault, target, source) from None
             complaint = at_clause(error, source, at_fault)
             if error.code not in NOT_PROBED:
                 raise complaint from None
@@ -84,6 +85,37 @@ def open_events(
         events = [event for event in kept if event is not None]
         if not events:
             raise complaint
+
+
+def _not_opened(error: OSError, event: ProbeEvent, target: Target, source: Source) -> ProgramError:
+    """The error for an event that is no trace event."""
+    assert event.of_perf is not None
+    site, clause = event.of_perf[0], event.branches[0][0].clause
+    if site.in_memory:
+        from tracer.backends import watching
+
+        watched = cast("Watched", site)
+        return watching.refused(error, watched, watching.address_in(watched, target.pids[0]), clause, source)
+    from tracer.backends import sampling
+
+    return sampling.refused(error, cast("Sampled", site), clause, source)
+
+
+def _check_placed(events: Sequence[ProbeEvent], target: Target, source: Source) -> None:
+    """Raises `ProgramError` for what is in the memory of processes, where none is named or one has not loaded it."""
+    for event in events:
+        if event.of_perf is None or not event.of_perf[0].in_memory:
+            continue
+        from tracer.backends import watching
+
+        site, clause = cast("Watched", event.of_perf[0]), event.branches[0][0].clause
+        if not target.pids:
+            raise watching.nobody(site, clause, source)
+        for pid in target.pids:
+            try:
+                watching.address_in(site, pid)
+            except TracerError as error:
+                raise watching.unplaced(error, site, clause, source) from None
 
 
 def opening(event: ProbeEvent, definitions: Definitions, copied: int) -> Opening:

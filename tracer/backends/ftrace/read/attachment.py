@@ -92,7 +92,8 @@ class Attachment:
             self._leaders = Leaders(self._pids, abilities.inherit_thread, self._follow)
             command = target.program is not None
             scoped = not takes_descriptors(target.program) and (command or not program.plan.shared)
-            scoped = scoped and not told  # else who has fewer than a period of events would have no hit
+            # Else who has fewer than a period of events would have no hit.
+            scoped = scoped and not any(opening.sampled and not opening.watched for opening in openings)
             self.descriptors = self._opener.open(openings, self._pids, scoped)
             self._undo.callback(self.descriptors.close)
             self.descriptors.keepers = self._opener.keep(openings)

@@ -26,9 +26,9 @@ import errno
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tracer.dataclass import dataclass, field, replace
 from tracer.errors import WANTING, TracerError
@@ -42,6 +42,7 @@ from tracer.kernel.trials.instructions import NOT_PROBED, REMEDY
 if TYPE_CHECKING:
     from tracer.kernel.workers.watcher import Watcher
     from tracer.kinds.sampled import Sampled
+    from tracer.kinds.watched import Watched
 
 _ATTEMPTS, _KEPT = 6, 256
 _ANCHOR = -2
@@ -62,7 +63,12 @@ class Opening:
     stack: int = 0
     marked: bool = False
     early: bool = False
-    sampled: Sampled | None = None
+    sampled: Sampled | Watched | None = None
+
+    @property
+    def watched(self) -> Watched | None:
+        """The site of one that is in the memory of each process."""
+        return cast("Watched", self.sampled) if self.sampled is not None and self.sampled.in_memory else None
 
 
 @dataclass(slots=True)
@@ -238,7 +244,7 @@ class Opener:
             needed += len(openings) if self.follow else 0
             if needed > allowed:
                 break
-            opened = self._open_scoped(openings, threads)
+            opened = self._open_scoped(openings, threads, pids)
             if set(threads_of(*pids)) <= set(threads):
                 return opened
             opened.close()
@@ -246,9 +252,14 @@ class Opener:
         if any(opening.counted for opening in openings):
             raise NeedsSamples
         check_room(wide, allowed)
-        opened = self._open_wide(openings)
-        opened.check_pid = True
-        return opened
+        for _ in range(_ATTEMPTS):
+            threads = threads_of(*pids)
+            opened = self._open_wide(openings, pids)
+            opened.check_pid = True
+            if all(opening.watched is None for opening in openings) or set(threads_of(*pids)) <= set(threads):
+                return opened
+            opened.close()
+        raise CannotOpen(OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)))
 
     def keep(self, openings: Sequence[Opening]) -> dict[int, int]:
         """Opens one descriptor more for each event, of a process that it does not trap. Where the last of an event is
@@ -264,21 +275,21 @@ class Opener:
         opened = self.watcher.open(calls, passing=list(errno.errorcode), last=True)
         return {number: fd for (number, _), fd in zip(events, opened, strict=False) if fd >= 0}
 
-    def _open_wide(self, openings: Sequence[Opening]) -> Descriptors:
-        return self._open_all(openings, [(-1, 0)], scoped=False)
+    def _open_wide(self, openings: Sequence[Opening], pids: Sequence[int] = ()) -> Descriptors:
+        return self._open_all(openings, [(-1, 0)], pids, scoped=False)
 
-    def _open_scoped(self, openings: Sequence[Opening], threads: Sequence[int]) -> Descriptors:
+    def _open_scoped(self, openings: Sequence[Opening], threads: Sequence[int], pids: Sequence[int]) -> Descriptors:
         only_threads = self.abilities.inherit_thread and not self.follow
         if not only_threads and not self.follow and any(opening.counted for opening in openings):
             raise NeedsSamples
         flags = perf.INHERIT | (perf.INHERIT_THREAD if only_threads else 0)
-        opened = self._open_all(openings, [(thread, flags) for thread in threads], scoped=True)
+        opened = self._open_all(openings, [(thread, flags) for thread in threads], pids, scoped=True)
         opened.check_pid = not only_threads and not self.follow
         opened.scoped = True
         return opened
 
     def _open_all(
-        self, openings: Sequence[Opening], targets: Sequence[tuple[int, int]], scoped: bool
+        self, openings: Sequence[Opening], targets: Sequence[tuple[int, int]], pids: Sequence[int], scoped: bool
     ) -> Descriptors:
         opened = Descriptors(
             self.watcher, [[] for _ in openings], False, filtered=[True] * len(openings),
@@ -287,9 +298,10 @@ class Opener:
         )  # fmt: skip
         number = 0
         try:
-            wanted = self._calls(openings, targets, scoped)
+            wanted = self._calls(openings, targets, pids, scoped)
             # A thread may have ended meanwhile.
-            answers = self.watcher.open([call for *_, call in wanted], passing=[errno.ESRCH] if scoped else [])
+            of_threads = scoped or any(opening.watched is not None for opening in openings)
+            answers = self.watcher.open([call for *_, call in wanted], passing=[errno.ESRCH] if of_threads else [])
             for (number, cpu, _), fd in zip(wanted, answers, strict=False):
                 if fd >= 0 and cpu == _ANCHOR:
                     opened.anchors.append((number, fd))
@@ -298,7 +310,7 @@ class Opener:
             for (number, cpu, _), fd in zip(wanted, answers, strict=False):
                 if fd >= 0 and cpu != _ANCHOR:
                     self._lead(opened, number, openings[number], fd, cpu)
-                elif fd < 0 and (fd != -errno.ESRCH or not scoped):
+                elif fd < 0 and (fd != -errno.ESRCH or not of_threads):
                     raise OSError(-fd, os.strerror(-fd))
         except OSError as error:
             opened.close()
@@ -309,11 +321,14 @@ class Opener:
         return opened
 
     def _calls(
-        self, openings: Sequence[Opening], targets: Sequence[tuple[int, int]], scoped: bool
+        self, openings: Sequence[Opening], targets: Sequence[tuple[int, int]], pids: Sequence[int], scoped: bool
     ) -> list[tuple[int, int, Call]]:
         """The calls in the order in which they are made, each with the number of its event, and the CPU."""
         wanted = []
         for number, opening in enumerate(openings):
+            if opening.watched is not None:
+                wanted += [(number, cpu, call) for cpu, call in self._watching(opening, opening.watched, pids)]
+                continue
             attributes = self._attributes(opening, targets[0][1])
             if scoped and self.follow:
                 anchor = perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, flags=perf.DISABLED)
@@ -322,6 +337,17 @@ class Opener:
                 for cpu in [-1] if scoped and opening.counted else self.cpus:
                     wanted.append((number, cpu, perf.event_call(attributes, thread, cpu)))
         return wanted
+
+    def _watching(self, opening: Opening, site: Watched, pids: Sequence[int]) -> Iterator[tuple[int, Call]]:
+        """The calls for memory of processes: it is watched in each of their threads, and in those that these start."""
+        from tracer.backends.watching import address_in
+
+        only_threads = self.abilities.inherit_thread and not self.follow
+        flags = perf.INHERIT | (perf.INHERIT_THREAD if only_threads else 0)
+        for pid in pids:
+            attributes = replace(self._attributes(opening, flags), config1=address_in(site, pid))
+            for thread in threads_of(pid):
+                yield from ((cpu, perf.event_call(attributes, thread, cpu)) for cpu in self.cpus)
 
     def _lead(self, opened: Descriptors, number: int, opening: Opening, fd: int, cpu: int) -> None:
         """Sets the filter of a descriptor, and where its samples go."""
@@ -344,10 +370,16 @@ class Opener:
         if opening.counted:
             return perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, 0, lost, flags | perf.DISABLED)
         flags |= perf.DISABLED | perf.EXCLUDE_CALLCHAIN_KERNEL
-        if opening.sampled is not None:
+        if opening.watched is not None:
+            from tracer.backends.watching import attributes as of_memory
+
+            attributes = of_memory(
+                opening.watched, 0, self.sample_type, lost, flags, self.clock, self.max_stack
+            )  # fmt: skip
+        elif opening.sampled is not None:
             from tracer.backends.sampling import attributes as of_site
 
-            attributes = of_site(opening.sampled, self.sample_type, lost, flags, self.clock, self.max_stack)
+            attributes = of_site(cast("Sampled", opening.sampled), self.sample_type, lost, flags, self.clock, self.max_stack)
         else:
             attributes = perf.Attributes(
                 perf.TYPE_TRACEPOINT, opening.id, self.sample_type, lost, flags, 0, self.clock, self.max_stack

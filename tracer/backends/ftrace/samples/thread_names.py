@@ -43,12 +43,11 @@ class ThreadNames:
                     name = file.read(64)
             except OSError:
                 continue
-            worker = _WORKER.match(name)
-            self._names[thread] = (worker[1] if worker else name.removesuffix(b"\n"))[:15]
+            self._names[thread] = of_proc(name)
 
     def name(self, thread: int, cpu: int) -> bytes | None:
         """That of a thread, None where the kernel does not say which one it is."""
-        return self._names.get(thread) if thread else b"swapper/%d" % cpu
+        return b"swapper/%d" % cpu if thread == 0 else self._names.get(thread)
 
     def told(self, kind: int, data: Bytes, position: int) -> Sample | None:
         """A record of the kernel's as a sample of the event `NUMBER`; the last item is a name, the thread from which it
@@ -85,3 +84,9 @@ class ThreadNames:
     def decoder(self) -> Decoder:
         """That of these samples, which nothing decodes."""
         return Decoder(NUMBER, "", None, self.take, lambda sample: {})
+
+
+def of_proc(text: bytes) -> bytes:
+    """A thread's name, of what /proc shows for it."""
+    worker = _WORKER.match(text)
+    return (worker[1] if worker else text.removesuffix(b"\n"))[:15]

@@ -21,9 +21,7 @@ from tracer.lang.types import UINT64, IntType, StringType, Type
 from tracer.lang.types.combine import a_type
 
 _BUILTIN = "__builtin_"  # what bpftrace's own library calls a built-in value by
-
-_OF_THE_END = frozenset(("retval", "probe", "func", "file", "line"))
-"""Values of a probe that are of the second one of a span, where its clause runs."""
+_OF_THE_END = frozenset(("retval", "probe", "func", "file", "line"))  # of a span's second probe, where its clause runs
 
 
 def is_argument(word: str) -> bool:
@@ -108,9 +106,6 @@ def _no_value(ctx: Context, node: ast.Name) -> None:
         if "::" in word:
             other = "no debug information of the traced files knows it"
         ctx.error(f"unknown name '{word}'", span, f"did you mean {near}?" if near else other)
-
-
-# --- calls
 
 
 def call(ctx: Context, node: ast.Call) -> typed.Expr | None:

@@ -1,0 +1,125 @@
+"""Variables that a watchpoint names: their places in their files, and how many bytes the processor is to watch there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tracer.errors import TracerError, and_more, printable
+from tracer.kinds.site import FileSite, Target
+from tracer.kinds.watched import LENGTHS, InFile
+from tracer.lang.types import ArrayType, NamedType, StructType, Type, memory_size
+from tracer.resolve.dwarf.debug_info import DebugInfo
+from tracer.resolve.elf.structures import PF_X
+from tracer.resolve.elf.symbol_table import STT_FUNC, STT_GNU_IFUNC
+from tracer.resolve.elf.variables import variable_of
+from tracer.resolve.symbols.demangle import demangler
+
+if TYPE_CHECKING:
+    from tracer.resolve.binary import Binary
+    from tracer.resolve.sites.expand import _Files
+
+_PARTS = re.compile(r"(?:\.\w+|\[\d+\])*\Z")
+_PART = re.compile(r"\.(\w+)|\[(\d+)\]")
+_MOST = 8
+"""Members that a message names."""
+
+
+class Variables:
+    """See `kinds.model.Memory`."""
+
+    def __init__(self, files: _Files, target: Target) -> None:
+        self._files = files
+        self._target = target
+
+    def variable(self, path: str, name: str) -> tuple[InFile, int]:
+        """The place and length of `counter`, `pair.b` or `table[3].count`. Raises `TracerError`."""
+        from tracer.resolve.files.paths import find_files, is_pattern
+
+        if is_pattern(path):
+            raise TracerError("a watchpoint is in one file, and this is a pattern", "name the file")
+        candidates = find_files(path, self._target)
+        if len(candidates) > 1:
+            raise TracerError(f"{printable(path)} is {len(candidates)} files in these processes", "name one of them")
+        binary = self._files.open(candidates[0])
+        symbol_name, parts = _apart(binary, name)
+        symbol = variable_of(binary.symbols, symbol_name, demangler)
+        if isinstance(symbol, str):
+            raise TracerError(symbol, f"tracer watches static and global variables: nm {printable(path)} shows them")
+        if symbol.type in (STT_FUNC, STT_GNU_IFUNC):
+            hint = f"uprobe:{printable(path)}:{printable(symbol_name)} sees its calls"
+            raise TracerError(f"{printable(symbol_name)} is a function, and no variable", hint)
+        address, size = symbol.address, symbol.size
+        if parts or size not in LENGTHS:
+            address, size = _part(binary, symbol_name, parts, address, size)
+        code = next((load for load in binary.elf.loads if load.flags & PF_X), None)
+        if code is None:
+            raise binary.elf.error("it holds no code, by which tracer could tell where it is loaded")
+        place = InFile(binary.elf.path, candidates[0].shown, binary.identity, address, (code.offset, code.address))
+        return place, size
+
+
+def _apart(binary: Binary, name: str) -> tuple[str, str]:
+    """The variable and what follows it. Compilers put dots into names too: `count.0`."""
+    ends = [position for position in range(len(name), 0, -1) if _PARTS.match(name, position)]
+    return next(
+        ((name[:end], name[end:]) for end in ends if binary.symbols.variables(name[:end])), (name[: ends[-1]], name[ends[-1] :])
+    )  # fmt: skip
+
+
+def _part(binary: Binary, symbol: str, parts: str, address: int, size: int) -> tuple[int, int]:
+    """The address and the bytes of a part of a variable, by debug information. Raises `TracerError`."""
+    path, identity = binary.elf.path, binary.identity
+    of_file = FileSite("uprobe", "", "", (), 0, path, identity, 0, 0)
+    debug = DebugInfo([of_file], demangler)
+    found = debug.variable(of_file, symbol)
+    if isinstance(found, str):
+        raise TracerError(found)
+    address, whole = found
+    type, name = _settled(debug, whole), symbol
+    known = memory_size(type) == size
+    for part in _PART.finditer(parts):
+        if isinstance(type, StructType) and part[1]:
+            field = type.field(part[1])
+            if field is None:
+                raise TracerError(f"{printable(name)} has no member {part[1]}", _would_do(debug, name, type))
+            address, type = address + field.offset, _settled(debug, field.type)
+        elif isinstance(type, ArrayType) and part[2]:
+            if int(part[2]) >= type.count:
+                raise TracerError(f"{printable(name)} has {type.count} elements, the last is {type.count - 1}")
+            type = _settled(debug, type.item)
+            address += int(part[2]) * memory_size(type)
+        elif not known:
+            raise TracerError(f"there is no debug information of {printable(name)}", "watch it by its address: watchpoint:ADDRESS:LENGTH:w")
+        else:
+            raise TracerError(f"{printable(name)} has no part {part[0]}", _would_do(debug, name, type))
+        name += part[0]
+    size = memory_size(type) if parts else size
+    if size not in LENGTHS:
+        hint = _would_do(debug, name, type) if known else "watch a part of it by its address: watchpoint:ADDRESS:8:w"
+        raise TracerError(f"the processor watches 1, 2, 4 or 8 bytes, and {printable(name)} has {size}", hint)
+    return address, size
+
+
+def _settled(debug: DebugInfo, type: Type) -> Type:
+    if isinstance(type, NamedType) and type.place is not None:
+        return debug.type_at(type.place) or type
+    return type
+
+
+def _would_do(debug: DebugInfo, name: str, type: Type) -> str | None:
+    parts = [printable(part) for part in _watchable(debug, name, type) if part != name]
+    return f"watch a part of it: {and_more(parts[:_MOST], len(parts))}" if parts else None
+
+
+def _watchable(debug: DebugInfo, name: str, type: Type) -> Iterator[str]:
+    type = _settled(debug, type)
+    if isinstance(type, StructType):
+        for field in type.fields:
+            yield from _watchable(debug, f"{name}.{field.name}" if field.name else name, field.type)
+    elif isinstance(type, ArrayType):
+        for index in range(min(type.count, 1)):
+            yield from _watchable(debug, f"{name}[{index}]", type.item)
+    elif memory_size(type) in LENGTHS:
+        yield name
