@@ -254,6 +254,13 @@ def test_a_thread_has_the_name_that_it_has_at_the_hit(backend: str, tmp_path: Pa
     assert done.text == "@[inner]: 4\n@[first]: 10\n@[second]: 24\n"
 
 
+@pytest.mark.parametrize("test", ['comm == "second"', 'comm != "second" && comm != "sh"'])
+def test_a_test_of_the_name_holds_wherever_it_is_made(backend: str, test: str, tmp_path: Path) -> None:
+    text = f"tracepoint:syscalls:sys_enter_getppid /{test}/ {{ @[comm] = count(); }}"
+    found = tracer("--backend", backend, "--follow", "-c", " ".join(script(tmp_path, NAMES)), "-e", text).text
+    assert found == ("@[second]: 24\n" if "==" in test else "@[inner]: 4\n@[first]: 10\n")
+
+
 def test_names_are_those_that_the_scheduler_has(backend: str) -> None:
     """Of all threads of the machine, the kernel's workers too."""
     text = "tracepoint:sched:sched_switch { @[comm == args.prev_comm] = count(); }"

@@ -24,6 +24,7 @@ from tracer.backends.ftrace.fetchargs import (
     Number,
     Source,
     ThreadName,
+    ToldName,
 )
 from tracer.dataclass import dataclass
 from tracer.kernel.uprobe_events.events import Fetch
@@ -75,7 +76,7 @@ def _cannot_fail(step: Step, source_of: SourceOf) -> bool:
     if not isinstance(step, steps_model.Fetch):
         return isinstance(step, (Let, MapGet))
     match source_of(step.name):
-        case Number(guard=None) | ThreadName() | FromSample() | ChildPid():
+        case Number(guard=None) | ThreadName() | ToldName() | FromSample() | ChildPid():
             return True
         case Constant(value):
             return value is not None
@@ -106,8 +107,9 @@ def _named(op: str, left: Value, right: Value, source_of: SourceOf) -> str | Non
     left, right = plain(left), plain(right)
     if not isinstance(right, Const) or not isinstance(right.value, bytes):
         return None
-    if not isinstance(source_of(left), ThreadName):
-        return None
+    source = source_of(left)
+    if not isinstance(source, ThreadName) and not (isinstance(source, ToldName) and source.late):
+        return None  # of samples there is no filter
     name = right.value.decode("ascii", "replace")
     if len(name) > _LONGEST_NAME or not name.isascii() or not name.isprintable() or set(name) & set("\"'\\"):
         return None

@@ -161,8 +161,12 @@ def format_text(word: str) -> str:
 
 def clause(probes: Sequence[Probe], where: Words, body: str | None) -> str:
     """A clause, in a line; without a body it shows the hits."""
+    return clause_of(", ".join(probe.text for probe in probes), where, body)
+
+
+def clause_of(points: str, where: Words, body: str | None) -> str:
+    """The same, of attach points as the language spells them."""
     inner = where.text if not where.text.startswith("*") else f" {where.text}"  # `/*` begins a comment
-    points = ", ".join(probe.text for probe in probes)
     rest = "" if body is None else f" {{ {body} }}"
     return f"{points}{f' /{inner}/' if inner else ''}{rest}\n"
 
