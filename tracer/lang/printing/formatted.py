@@ -112,7 +112,7 @@ class _Layout:
             self._comments()
             start = self.position
             try:
-                self.position = attach.scan(self.text, self.position)[1]
+                self.position = attach.end_of(self.text, self.position)
             except Fault as fault:
                 self.position = fault.diagnostic.span.end
             points.append(self.text[start : self.position].strip())
@@ -120,7 +120,7 @@ class _Layout:
             if not self._follows(","):
                 break
             self.position += 1
-        self.out.append(",\n".join(points) + "\n")
+        self.out.append(",\n".join(points) + self._key() + "\n")
         self._comments()
         if self._follows("/"):
             predicate: list[_Word] = []
@@ -135,6 +135,20 @@ class _Layout:
             self._comments()
         if self.position < len(self.text) and not self._begins_clause(self.position):  # else it shows its hits
             self.out.append(_block(self._body(), 0) + "\n")
+
+    def _key(self) -> str:
+        """The key of a span, with a blank before it."""
+        if not self._follows("by"):
+            return ""
+        key: list[_Word] = []
+        depth = 0
+        while depth or not (self._follows("{") or self._follows("/")):
+            word = self._take()
+            if word.kind == "end":
+                break
+            depth += (word.text in "([") - (word.text in ")]")
+            key.append(word)
+        return f" {_line(key)}"
 
     def _comments(self) -> None:
         """Comments between the parts of a clause get lines of their own, before what follows."""
