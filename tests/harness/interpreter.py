@@ -116,6 +116,7 @@ class Fork(subprocess.Popen[bytes]):
 def _serve(descriptor: int) -> None:
     import tracer
     from tracer import dataclass
+    from tracer.resolve.sites import site_cache
 
     for module in walk_packages(tracer.__path__, "tracer."):
         if not module.name.endswith(("__main__", "compile_child")):
@@ -123,6 +124,7 @@ def _serve(descriptor: int) -> None:
     for class_ in gc.get_objects():
         if isinstance(class_, type) and class_.__dict__.get("__init__") is dataclass._first_init:
             _complete(class_)
+    site_cache._resolver()  # the version of what is imported now; to look at all files took a third of an emulated run
     gc.disable()  # as the command does before its imports
     gc.freeze()
     with socket.socket(fileno=descriptor) as asked:

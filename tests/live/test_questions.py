@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -92,7 +94,8 @@ def test_args_and_trace_have_a_line_for_each_hit(backend: str, path: Path) -> No
 
     arguments = r"\.args = \{ \.thread = (\d+), \.i = (\d+) \}"
     ended = seen(rf"{arguments}, \.retval = (\d+), \.duration = \d+ \}}$", "--filter", "duration >= 0")
-    assert ended == [(n, i, n * 1_000_000 + i) for n, i in called]
+    stacks = seen(rf"{arguments}, \.retval = (\d+), \.duration = \d+, \.stack = \n +body\+", "-s")
+    assert ended == stacks == [(n, i, n * 1_000_000 + i) for n, i in called]
     assert seen(rf"{arguments} \}}$", "--entry") == called
     words = ("trace", f"{path}:work", 'n "%d"', "arg1", "--filter", "arg0 == 1")
     lines = [line for line in tracer(*words, *of_trace).text.splitlines() if " n " in line]
@@ -135,6 +138,26 @@ def test_a_line_on_a_terminal_tells_how_it_goes_and_goes_away(backend: str, path
     with_its_own = on_a_terminal(*words, "-c", "echo mine", env=terminal)[1]
     assert with_its_own.startswith(b"Attached 3 probes\nmine\n")  # as it writes it
     assert tracer(*words).said.startswith("Attached 3 probes\n")
+
+
+def test_the_line_counts_hits_as_they_come_and_gives_way_to_the_results_of_ctrl_c(backend: str, path: Path) -> None:
+    """The program says itself how often it hits; a trace of all processes does not end with it."""
+    program = subprocess.Popen(
+        [path, str(THREADS), str(CALLS), "wait"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    with program:
+        status, shown = on_a_terminal(
+            "count", f"{path}:work", "--backend", backend, env={"TERM": "xterm"},
+            deeds=[
+                (b"attached at 1 place, 0 hits, ", lambda tracer: print(file=program.stdin, flush=True)),
+                (b"attached at 1 place, 1000 hits, ", lambda tracer: tracer.send_signal(signal.SIGINT)),
+            ],
+        )  # fmt: skip
+        program.communicate("")
+    assert status == 0
+    line, _, results = shown.rpartition(b"\r\x1b[K")
+    assert line.rpartition(b"\r\x1b[K")[2].endswith(b" s, Ctrl-C ends, nothing lost")
+    assert results.strip() == b"@: 1000" and b"\x1b" not in results
 
 
 @pytest.mark.clock

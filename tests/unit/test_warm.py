@@ -47,7 +47,7 @@ def test_what_a_fork_would_not_take_over_is_started_anew(tmp_path: Path, monkeyp
         return type(process)
 
     assert kind() is Fork
-    assert Fork not in (kind(prefix=["env"]), kind(cwd=tmp_path), kind(env={"PYTHONUTF8": "1"}))
+    assert Fork not in (kind(prefix=["env"]), kind(cwd=tmp_path), kind(env={"GLIBC_TUNABLES": "glibc.malloc.check=0"}))
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (4096, hard))
     try:

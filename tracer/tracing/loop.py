@@ -244,18 +244,17 @@ class _Trace:
             self.run_timers()
             if self.duration_ns is not None and time.monotonic_ns() - self.started >= self.duration_ns:
                 self.controls.stop = True
-            if self.code is not None or (self.watched is not None and self.watched.ended()):
-                return
             if self.controls.print_maps:
                 self.controls.print_maps = False
                 self.run_signalled()
-                if self.code is not None:
-                    return
+            if self.code is not None or (self.watched is not None and self.watched.ended()):
+                return
             self.consumer.flush()
             if self.guard is not None:
                 self.guard.look(self.session, time.monotonic_ns)
                 self.guard.tell()
-                if self.guard.idle and not (self.timers or self.at_signal) and (self.watched is None or not self.watched.child_pid):
+                waits = self.timers or self.at_signal or (self.watched is not None and self.watched.child_pid)
+                if self.guard.idle and not waits:
                     return
 
     def wait_s(self) -> float:

@@ -138,6 +138,7 @@ class Config:
     unsafe_returns: bool = False
     unsafe: bool = False
     inlined: bool = False
+    show_stacks: bool = False
     print_maps_on_exit: bool = True
     show_debug_info: bool = False
     cpp_demangle: bool = True
