@@ -14,6 +14,7 @@ from resource import RUSAGE_CHILDREN, getrusage
 import pytest
 
 from tests.harness.cli import tracer
+from tests.harness.real_programs import commands, counted
 from tests.harness.terminal import on_a_terminal
 
 THREADS, CALLS = 4, 250
@@ -109,6 +110,18 @@ def test_stacks_are_counted_or_weighed(backend: str, path: Path) -> None:
         lines = tracer(*words, "--stacks", "folded", *of_trace).text.replace("done\n", "").split("\n")
         assert sum(int(line.rpartition(" ")[2]) for line in lines if line) == whole
         assert all(line.rpartition(" ")[0].endswith("body;work") for line in lines if line)
+
+
+@pytest.mark.parametrize(
+    "name, program",
+    [("count", "PHP"), ("hist", "dd"), ("latency", "PHP"), ("args", "dd"), ("trace", "PHP"), ("stacks", "dd")],
+)
+def test_each_command_counts_what_a_real_program_says_of_itself(
+    backend: str, name: str, program: str, tmp_path: Path
+) -> None:
+    """`scripts/attack/commands` asks more programs, and all of each."""
+    (work,) = [work for work in commands(30, tmp_path) if work.program == program]
+    assert counted(backend, name, work) == (30, 30)
 
 
 def test_the_intervals_of_a_count_have_every_hit_once(backend: str, path: Path) -> None:

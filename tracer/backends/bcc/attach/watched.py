@@ -27,7 +27,7 @@ _ATTEMPTS = 50
 
 
 _TOLD = perf.SAMPLE_TID | perf.SAMPLE_READ
-"""With these Linux from 6.12 on lets no two threads swap the events that one has inherited from the other (7e8b255650fc).
+"""With these Linux from 6.12 on lets no two threads swap events that one has inherited from the other (7e8b255650fc).
 Else those of a thread go with another that has swapped with it and ends (seen on 6.18: of two that watch one variable
 one saw nothing any more).
 """

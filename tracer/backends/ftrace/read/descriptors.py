@@ -375,13 +375,12 @@ class Opener:
         if opening.watched is not None:
             from tracer.backends.watching import attributes as of_memory
 
-            attributes = of_memory(
-                opening.watched, 0, self.sample_type, lost, flags, self.clock, self.max_stack
-            )  # fmt: skip
+            attributes = of_memory(opening.watched, 0, self.sample_type, lost, flags, self.clock, self.max_stack)
         elif opening.sampled is not None:
             from tracer.backends.sampling import attributes as of_site
 
-            attributes = of_site(cast("Sampled", opening.sampled), self.sample_type, lost, flags, self.clock, self.max_stack)
+            site = cast("Sampled", opening.sampled)
+            attributes = of_site(site, self.sample_type, lost, flags, self.clock, self.max_stack)
         else:
             attributes = perf.Attributes(
                 perf.TYPE_TRACEPOINT, opening.id, self.sample_type, lost, flags, 0, self.clock, self.max_stack
