@@ -14,7 +14,8 @@ def job(name: str, *spots: str, is_end: bool = False) -> Any:
 
 
 def order(*jobs: Any) -> str:
-    return "".join(job.name for job in _ends_first(list(jobs)))
+    ordered: list[Any] = list(_ends_first(list(jobs)))
+    return "".join(job.name for job in ordered)
 
 
 def test_the_ends_of_spans_are_there_before_their_starts() -> None:
