@@ -244,18 +244,17 @@ class _Trace:
             self.run_timers()
             if self.duration_ns is not None and time.monotonic_ns() - self.started >= self.duration_ns:
                 self.controls.stop = True
-            if self.code is not None or (self.watched is not None and self.watched.ended()):
-                return
             if self.controls.print_maps:
                 self.controls.print_maps = False
                 self.run_signalled()
-                if self.code is not None:
-                    return
+            if self.code is not None or (self.watched is not None and self.watched.ended()):
+                return
             self.consumer.flush()
             if self.guard is not None:
                 self.guard.look(self.session, time.monotonic_ns)
                 self.guard.tell()
-                if self.guard.idle and not (self.timers or self.at_signal) and (self.watched is None or not self.watched.child_pid):
+                others = self.timers or self.at_signal or (self.watched is not None and self.watched.child_pid)
+                if self.guard.idle and not others:
                     return
 
     def wait_s(self) -> float:
@@ -280,14 +279,17 @@ class _Trace:
             if self.code is None:
                 self.run_handler([timer.entry])
 
-    def run_signalled(self) -> None:
-        """A signal has come that shows the maps, or runs clauses where the program has some for it."""
+    def run_signalled(self) -> bool:
+        """A signal has come that shows the maps, or runs clauses where the program has some for it: whether these end
+        the trace.
+        """
         if not self.at_signal:
             self.run_handler([], self._maps())
-            return
+            return False
         self.consume(self.session.events(0, time.monotonic_ns()))
         if self.code is None:
             self.run_handler(self.at_signal)
+        return self.code is not None
 
     def consume(self, events: Iterable[Event]) -> None:
         """Handles events. Where a signal asks for the end, the session keeps those that follow for its drain."""

@@ -20,6 +20,11 @@ from tracer.lang.walk import walk
 UNPRINTED = "config = { print_maps_on_exit = false }\n"
 """Before a program that prints its maps itself."""
 
+STACKS = "config = { show_stacks = true }\n"
+"""Before a program whose clauses without a body show the stack of each hit: in its record, since between two events
+another thread's may come, and two clauses of a call have a duration each.
+"""
+
 _BY = re.compile(r"\s+by\b")
 _PERIOD = re.compile(r"([1-9]\d*)(ms|s|m|)")
 _ESCAPED_OR_QUOTE = re.compile(r'\\.|"', re.S)

@@ -1,4 +1,4 @@
-"""Variables that a watchpoint names: their places in their files, and how many bytes the processor is to watch there."""
+"""Variables that a watchpoint names: their places in files, and how many bytes the processor is to watch there."""
 
 from __future__ import annotations
 
@@ -63,9 +63,8 @@ class Variables:
 def _apart(binary: Binary, name: str) -> tuple[str, str]:
     """The variable and what follows it. Compilers put dots into names too: `count.0`."""
     ends = [position for position in range(len(name), 0, -1) if _PARTS.match(name, position)]
-    return next(
-        ((name[:end], name[end:]) for end in ends if binary.symbols.variables(name[:end])), (name[: ends[-1]], name[ends[-1] :])
-    )  # fmt: skip
+    end = next((end for end in ends if binary.symbols.variables(name[:end])), ends[-1])
+    return name[:end], name[end:]
 
 
 def _part(binary: Binary, symbol: str, parts: str, address: int, size: int) -> tuple[int, int]:
@@ -91,14 +90,16 @@ def _part(binary: Binary, symbol: str, parts: str, address: int, size: int) -> t
             type = _settled(debug, type.item)
             address += int(part[2]) * memory_size(type)
         elif not known:
-            raise TracerError(f"there is no debug information of {printable(name)}", "watch it by its address: watchpoint:ADDRESS:LENGTH:w")
+            hint = "watch it by its address: watchpoint:ADDRESS:LENGTH:w"
+            raise TracerError(f"there is no debug information of {printable(name)}", hint)
         else:
             raise TracerError(f"{printable(name)} has no part {part[0]}", _would_do(debug, name, type))
         name += part[0]
     size = memory_size(type) if parts else size
     if size not in LENGTHS:
-        hint = _would_do(debug, name, type) if known else "watch a part of it by its address: watchpoint:ADDRESS:8:w"
-        raise TracerError(f"the processor watches 1, 2, 4 or 8 bytes, and {printable(name)} has {size}", hint)
+        by_address = "watch a part of it by its address: watchpoint:ADDRESS:8:w"
+        remedy = _would_do(debug, name, type) if known else by_address
+        raise TracerError(f"the processor watches 1, 2, 4 or 8 bytes, and {printable(name)} has {size}", remedy)
     return address, size
 
 

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from tracer.kinds.watched import Watched
 
 _ATTEMPTS, _KEPT = 6, 256
+_WATCHING = 50
+"""Attempts where memory is watched, which cannot be done machine-wide."""
 _ANCHOR = -2
 """In place of the CPU of an anchor."""
 
@@ -253,14 +255,15 @@ class Opener:
         if any(opening.counted for opening in openings):
             raise NeedsSamples
         check_room(wide, allowed)
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_WATCHING):
+            time.sleep(0.0005 * attempt)
             threads = threads_of(*pids)
             opened = self._open_wide(openings, pids)
             opened.check_pid = True
             if all(opening.watched is None for opening in openings) or set(threads_of(*pids)) <= set(threads):
                 return opened
             opened.close()
-        raise CannotOpen(OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)))
+        raise CannotOpen(OSError(errno.EAGAIN, ""), next(n for n, opening in enumerate(openings) if opening.watched))
 
     def keep(self, openings: Sequence[Opening]) -> dict[int, int]:
         """Opens one descriptor more for each event, of a process that it does not trap. Where the last of an event is
@@ -341,10 +344,9 @@ class Opener:
 
     def _watching(self, opening: Opening, site: Watched, pids: Sequence[int]) -> Iterator[tuple[int, Call]]:
         """The calls for memory of processes: it is watched in each of their threads, and in those that these start."""
-        from tracer.backends.watching import address_in
+        from tracer.backends.watching import address_in, inherited
 
-        only_threads = self.abilities.inherit_thread and not self.follow
-        flags = perf.INHERIT | (perf.INHERIT_THREAD if only_threads else 0)
+        flags = inherited(self.follow)
         for pid in pids:
             attributes = replace(self._attributes(opening, flags), config1=address_in(site, pid))
             for thread in threads_of(pid):
@@ -374,13 +376,12 @@ class Opener:
         if opening.watched is not None:
             from tracer.backends.watching import attributes as of_memory
 
-            attributes = of_memory(
-                opening.watched, 0, self.sample_type, lost, flags, self.clock, self.max_stack
-            )  # fmt: skip
+            attributes = of_memory(opening.watched, 0, self.sample_type, lost, flags, self.clock, self.max_stack)
         elif opening.sampled is not None:
             from tracer.backends.sampling import attributes as of_site
 
-            attributes = of_site(cast("Sampled", opening.sampled), self.sample_type, lost, flags, self.clock, self.max_stack)
+            site = cast("Sampled", opening.sampled)
+            attributes = of_site(site, self.sample_type, lost, flags, self.clock, self.max_stack)
         else:
             attributes = perf.Attributes(
                 perf.TYPE_TRACEPOINT, opening.id, self.sample_type, lost, flags, 0, self.clock, self.max_stack
