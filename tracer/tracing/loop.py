@@ -246,10 +246,8 @@ class _Trace:
                 self.controls.stop = True
             if self.code is not None or (self.watched is not None and self.watched.ended()):
                 return
-            if self.controls.print_maps:
-                self.controls.print_maps = False
-                if self.run_signalled():
-                    return
+            if self.controls.print_maps and self.signalled():
+                return
             self.consumer.flush()
             if self.guard is not None:
                 self.guard.look(self.session, time.monotonic_ns)
@@ -280,16 +278,13 @@ class _Trace:
             if self.code is None:
                 self.run_handler([timer.entry])
 
-    def run_signalled(self) -> bool:
-        """A signal has come that shows the maps, or runs clauses where the program has some for it: whether these end
-        the trace.
-        """
-        if not self.at_signal:
-            self.run_handler([], self._maps())
-            return False
-        self.consume(self.session.events(0, time.monotonic_ns()))
+    def signalled(self) -> bool:
+        """Shows the maps, or runs what the program does at the signal: whether that ends the trace."""
+        self.controls.print_maps = False
+        if self.at_signal:
+            self.consume(self.session.events(0, time.monotonic_ns()))
         if self.code is None:
-            self.run_handler(self.at_signal)
+            self.run_handler(self.at_signal, None if self.at_signal else self._maps())
         return self.code is not None
 
     def consume(self, events: Iterable[Event]) -> None:
