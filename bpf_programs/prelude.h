@@ -592,6 +592,15 @@ static __always_inline void scratch_give(void *slot)
 		at += length_;                                                                                             \
 	} while (0)
 
+/* The same number, of which the verifier knows no more than that it is `most` at most; through `word`, in a map. */
+#define FORGET(number, most, word)                                                                                         \
+	do {                                                                                                               \
+		*(volatile u64 *)&(word) = number;                                                                         \
+		number = *(volatile u64 *)&(word);                                                                         \
+		if (number > (most))                                                                                       \
+			number = (most);                                                                                   \
+	} while (0)
+
 /* All take `wakeup` of the control block: BPF_RB_NO_WAKEUP while the reader is awake and looks by itself, and
  * BPF_RB_FORCE_WAKEUP while it sleeps. */
 static __always_inline void emit(const void *record, u64 size, u64 wakeup)

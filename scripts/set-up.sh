@@ -93,6 +93,7 @@ has_bpftrace() { command -v bpftrace >/dev/null 2>&1; }
 # Debian and Ubuntu give BCC's and perf-tools' programs names of their own.
 has_bcctools() { command -v argdist-bpfcc >/dev/null 2>&1 || [ -x /usr/share/bcc/tools/argdist ]; }
 has_ltrace() { command -v ltrace >/dev/null 2>&1 || [ -z "$(command -v apt-get)" ]; }
+has_strace() { command -v strace >/dev/null 2>&1; }
 has_perftools() { command -v uprobe-perf >/dev/null 2>&1 || [ -z "$(command -v apt-get)" ]; } # nobody else ships them
 has_qemu() { command -v qemu-system-x86_64 >/dev/null 2>&1; }
 # A static one: it starts where nothing else is.
@@ -111,7 +112,7 @@ find_missing() {
     missing=
     needed="venv bcc"
     case $wanted in
-        test) needed="$needed c cxx tcc sdt readelf cpio dwz debuginfod gdb ltrace perftools valgrind clang lld postgres pgheaders pydebug java go rust node php musl browser" ;;
+        test) needed="$needed c cxx tcc sdt readelf cpio dwz debuginfod gdb ltrace strace perftools valgrind clang lld postgres pgheaders pydebug java go rust node php musl browser" ;;
         bench) needed="$needed c sdt java bpftrace bcctools perftools" ;;
         vm) needed="$needed c cxx sdt readelf qemu busybox keyring kbuild" ;;
     esac
@@ -147,6 +148,7 @@ packages_for() {
             apt:debuginfod) list="$list debuginfod" ;;
             *:gdb) list="$list gdb" ;;
             apt:ltrace) list="$list ltrace" ;;
+            *:strace) list="$list strace" ;;
             *:clang) list="$list clang" ;;
             *:lld) list="$list lld" ;;
             apt:tcc) list="$list tcc" ;;

@@ -61,9 +61,9 @@ def command(doc: str, make: Callable[[random.Random, int], Sequence[Trial]], run
     return bool(lasting or any(seen.wrongs for _, seen in results))
 
 
-def write(name: str, table: str) -> None:
-    """Puts a table into docs/reliability.md, between the marks of its attack."""
-    page = ROOT / "docs" / "reliability.md"
+def write(name: str, table: str, page_name: str = "reliability") -> None:
+    """Puts a table into a page of docs/, between the marks of its attack."""
+    page = ROOT / "docs" / f"{page_name}.md"
     place = re.compile(rf"(?<=<!-- attack {name} -->\n).*?(?=<!-- end -->)", re.S)
     # Once: behind an empty match another one would begin, which reaches to the next attack's end.
     page.write_text(place.sub(lambda _: table + "\n", page.read_text(), count=1))

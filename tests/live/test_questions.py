@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ from resource import RUSAGE_CHILDREN, getrusage
 import pytest
 
 from tests.harness.cli import tracer
+from tests.harness.real_programs import commands, counted
 from tests.harness.terminal import on_a_terminal
 
 THREADS, CALLS = 4, 250
@@ -92,7 +95,8 @@ def test_args_and_trace_have_a_line_for_each_hit(backend: str, path: Path) -> No
 
     arguments = r"\.args = \{ \.thread = (\d+), \.i = (\d+) \}"
     ended = seen(rf"{arguments}, \.retval = (\d+), \.duration = \d+ \}}$", "--filter", "duration >= 0")
-    assert ended == [(n, i, n * 1_000_000 + i) for n, i in called]
+    stacks = seen(rf"{arguments}, \.retval = (\d+), \.duration = \d+, \.stack = \n +body\+", "-s")
+    assert ended == stacks == [(n, i, n * 1_000_000 + i) for n, i in called]
     assert seen(rf"{arguments} \}}$", "--entry") == called
     words = ("trace", f"{path}:work", 'n "%d"', "arg1", "--filter", "arg0 == 1")
     lines = [line for line in tracer(*words, *of_trace).text.splitlines() if " n " in line]
@@ -106,6 +110,18 @@ def test_stacks_are_counted_or_weighed(backend: str, path: Path) -> None:
         lines = tracer(*words, "--stacks", "folded", *of_trace).text.replace("done\n", "").split("\n")
         assert sum(int(line.rpartition(" ")[2]) for line in lines if line) == whole
         assert all(line.rpartition(" ")[0].endswith("body;work") for line in lines if line)
+
+
+@pytest.mark.parametrize(
+    "name, program",
+    [("count", "PHP"), ("hist", "dd"), ("latency", "PHP"), ("args", "dd"), ("trace", "PHP"), ("stacks", "dd")],
+)
+def test_each_command_counts_what_a_real_program_says_of_itself(
+    backend: str, name: str, program: str, tmp_path: Path
+) -> None:
+    """`scripts/attack/commands` asks more programs, and all of each."""
+    (work,) = [work for work in commands(30, tmp_path) if work.program == program]
+    assert counted(backend, name, work) == (30, 30)
 
 
 def test_the_intervals_of_a_count_have_every_hit_once(backend: str, path: Path) -> None:
@@ -135,6 +151,26 @@ def test_a_line_on_a_terminal_tells_how_it_goes_and_goes_away(backend: str, path
     with_its_own = on_a_terminal(*words, "-c", "echo mine", env=terminal)[1]
     assert with_its_own.startswith(b"Attached 3 probes\nmine\n")  # as it writes it
     assert tracer(*words).said.startswith("Attached 3 probes\n")
+
+
+def test_the_line_counts_hits_as_they_come_and_gives_way_to_the_results_of_ctrl_c(backend: str, path: Path) -> None:
+    """The program says itself how often it hits; a trace of all processes does not end with it."""
+    program = subprocess.Popen(
+        [path, str(THREADS), str(CALLS), "wait"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    with program:
+        status, shown = on_a_terminal(
+            "count", f"{path}:work", "--backend", backend, env={"TERM": "xterm"},
+            deeds=[
+                (b"attached at 1 place, 0 hits, ", lambda tracer: print(file=program.stdin, flush=True)),
+                (b"attached at 1 place, 1000 hits, ", lambda tracer: tracer.send_signal(signal.SIGINT)),
+            ],
+        )  # fmt: skip
+        program.communicate("")
+    assert status == 0
+    line, _, results = shown.rpartition(b"\r\x1b[K")
+    assert line.rpartition(b"\r\x1b[K")[2].endswith(b" s, Ctrl-C ends, nothing lost")
+    assert results.strip() == b"@: 1000" and b"\x1b" not in results
 
 
 @pytest.mark.clock

@@ -57,6 +57,7 @@ SETTINGS = {
     "inlined": "a function means its inlined copies too, as far as debug information tells of them",
     "unsafe_returns": "probe returns where an exception can end the program; `--unsafe-returns` sets it too",
     "print_maps_on_exit": "print the maps at the end",
+    "show_stacks": "a probe without a body shows the user stack of each hit too",
     "show_debug_info": "stacks show lines of source and what was inlined, as far as debug information knows it",
     "cpp_demangle": "stacks and `usym` show names of C++ and Rust as people write them, not as linkers do",
 }

@@ -42,7 +42,9 @@ def analyse(
     if any(clause.bare for clause in program.clauses):
         from tracer.lang.check.bare import with_bodies
 
-        program = with_bodies(program, sites, lambda program, sites: analyse(program, sites, environment, given))
+        program = with_bodies(
+            program, sites, config.show_stacks, lambda program, sites: analyse(program, sites, environment, given)
+        )
     if program.macros or program.functions:
         from tracer.lang.macros.expand import expanded
 

@@ -28,6 +28,7 @@ WORDS = {
     "unsafe_returns": ("false", "true"),
     "unsafe": ("false", "true"),
     "inlined": ("false", "true"),
+    "show_stacks": ("false", "true"),
     "print_maps_on_exit": ("true", "false"),
     "show_debug_info": ("false", "true"),
     "cpp_demangle": ("true", "false"),
@@ -39,7 +40,7 @@ TEXTS = ("str_trunc_trailer",)
 
 SETTINGS = (*LIMITS, *WORDS, *TEXTS)
 
-OURS = ("stack_copy", "stack_frames", "stack_unwind", "unsafe_returns", "unsafe", "inlined")
+OURS = ("stack_copy", "stack_frames", "stack_unwind", "unsafe_returns", "unsafe", "inlined", "show_stacks")
 MODES_OURS = ("python",)
 """Those of them, and of the modes of stacks, that bpftrace 0.27.1 does not have."""
 

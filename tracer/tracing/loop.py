@@ -244,9 +244,9 @@ class _Trace:
             self.run_timers()
             if self.duration_ns is not None and time.monotonic_ns() - self.started >= self.duration_ns:
                 self.controls.stop = True
+            if self.controls.print_maps:
+                self.signalled()
             if self.code is not None or (self.watched is not None and self.watched.ended()):
-                return
-            if self.controls.print_maps and self.signalled():
                 return
             self.consumer.flush()
             if self.guard is not None:
@@ -278,14 +278,13 @@ class _Trace:
             if self.code is None:
                 self.run_handler([timer.entry])
 
-    def signalled(self) -> bool:
-        """Shows the maps, or runs what the program does at the signal: whether that ends the trace."""
+    def signalled(self) -> None:
+        """Shows the maps, or runs what the program does at the signal."""
         self.controls.print_maps = False
         if self.at_signal:
             self.consume(self.session.events(0, time.monotonic_ns()))
         if self.code is None:
             self.run_handler(self.at_signal, None if self.at_signal else self._maps())
-        return self.code is not None
 
     def consume(self, events: Iterable[Event]) -> None:
         """Handles events. Where a signal asks for the end, the session keeps those that follow for its drain."""

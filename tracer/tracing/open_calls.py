@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from tracer.dataclass import replace
+from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError, counted, printable
 from tracer.host.maps import Mapping, mappings
 from tracer.host.stat import ENDED, facts_of
@@ -28,8 +28,11 @@ _LONGEST = 60
 """Characters of an expression, and of a string."""
 
 
+@dataclass(frozen=True, slots=True)
 class CallsTold(Said):
-    """The calls that were under way at the end."""
+    """The calls that were under way at the end, in words and as they are."""
+
+    calls: Sequence[OpenCall] = ()
 
 
 def weigh(program: Program, maps: LocalMaps) -> None:
@@ -167,7 +170,7 @@ def told(calls: Sequence[OpenCall]) -> CallsTold:
     words += [f"{len(calls) - _MOST} more"] if len(calls) > _MOST else []
     things = sorted({"span" if call.is_span else "call" for call in calls})
     count = counted(len(calls), *things) if len(things) == 1 else f"{len(calls)} {'s and '.join(things)}s"
-    return CallsTold(f"{count} had not ended: {'; '.join(words)}")
+    return CallsTold(f"{count} had not ended: {'; '.join(words)}", calls)
 
 
 def _told(call: OpenCall) -> str:

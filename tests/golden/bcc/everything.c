@@ -97,6 +97,7 @@ int probe_0(struct pt_regs *ctx)
 		check_cut(length_12, 1024, address_11, 0);
 		scratch->record[2] = length_12;
 		ADVANCE(at_10, length_12, 1024);
+		FORGET(at_10, 1064, scratch->record[3]);
 		u64 space_13 = space_id();
 		u64 state_14 = 0;
 		s64 length_15 = walk_stack(ctx, (u64 *)((char *)scratch->record + at_10), 3, space_13, control->wakeup, &state_14);

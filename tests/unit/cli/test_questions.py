@@ -52,8 +52,7 @@ PROGRAMS: dict[tuple[str, ...], str] = {
         " { @ns[func] = hist(duration); @quantiles[func] = quantiles(duration); }\n"
     ),
     ("latency", "libc:malloc", "--slower", "10us", "--filter", "arg0 > 9 || arg0 == 1", "-s"): (
-        "call:libc:malloc /duration > 10us && (arg0 > 9 || arg0 == 1)/ { print(ustack); }\n"
-        "call:libc:malloc /duration > 10us && (arg0 > 9 || arg0 == 1)/\n"
+        "config = { show_stacks = true }\ncall:libc:malloc /duration > 10us && (arg0 > 9 || arg0 == 1)/\n"
     ),
     ("latency", "span:usdt:libc:libc:setjmp..uprobe:libc:free by (pid, arg0)", "--top", "2"): (
         "config = { print_maps_on_exit = false }\n"
@@ -64,15 +63,19 @@ PROGRAMS: dict[tuple[str, ...], str] = {
         "span:uprobe:libc:malloc..uprobe:libc:free /duration > 1ms/"
         ' { printf("%s %-7d %-16s %d ns\\n", strftime("%H:%M:%S", nsecs), pid, comm, duration); }\n'
     ),
+    ("latency", "span:uprobe:libc:malloc..uprobe:libc:free", "--slower", "1ms", "-s"): (
+        "span:uprobe:libc:malloc..uprobe:libc:free /duration > 1ms/"
+        ' { printf("%s %-7d %-16s %d ns\\n%s", strftime("%H:%M:%S", nsecs), pid, comm, duration, ustack); }\n'
+    ),
     ("trace", "libc:free"): (
         'uprobe:libc:free { printf("%s %-7d %-16s %s\\n", strftime("%H:%M:%S", nsecs), pid, comm, func); }\n'
     ),
     ("trace", "libc:fopen", 'a "%s"\\t', "str(arg0)", "-s"): (
-        'uprobe:libc:fopen { printf("%s %-7d %-16s %s a \\"%s\\"\\t\\n", strftime("%H:%M:%S", nsecs), pid, comm, func, '
-        "str(arg0)); print(ustack); }\n"
+        'uprobe:libc:fopen { printf("%s %-7d %-16s %s a \\"%s\\"\\t\\n%s", strftime("%H:%M:%S", nsecs), pid, comm,'
+        " func, str(arg0), ustack); }\n"
     ),
     ("args", "libc:malloc", "libc:free", "--filter", "arg0"): "call:libc:malloc /arg0/\ncall:libc:free /arg0/\n",
-    ("args", "libc:malloc", "--entry", "-s"): "uprobe:libc:malloc { print(ustack); }\nuprobe:libc:malloc\n",
+    ("args", "libc:malloc", "--entry", "-s"): "config = { show_stacks = true }\nuprobe:libc:malloc\n",
     ("top", "libc:mem*", "libc:free", "--filter", "arg0"): (
         "config = { print_maps_on_exit = false }\n"
         "uprobe:libc:mem*, uprobe:libc:free /arg0/ { @calls[func] = count(); }\n"
@@ -87,6 +90,15 @@ PROGRAMS: dict[tuple[str, ...], str] = {
     ("stacks", "libc:malloc"): "uprobe:libc:malloc { @[ustack] = count(); }\n",
     ("stacks", "libc:malloc", "--weight", "arg0", "--by", "comm"): (
         "uprobe:libc:malloc { @[comm, ustack] = sum(arg0); }\n"
+    ),
+    ("syscalls", "--by", "comm", "--filter", "args.id == 3", "--top", "2"): (
+        "config = { print_maps_on_exit = false }\n"
+        "span:tracepoint:raw_syscalls:sys_enter..tracepoint:raw_syscalls:sys_exit /args.id == 3/"
+        " { $id = after(args.id) == -1 ? args.id : after(args.id); $ns = $id == args.id ? duration : 0;"
+        " @ns[comm, syscall_name($id)] = sum($ns); @quantiles[comm, syscall_name($id)] = quantiles($ns, 50, 99);"
+        " $errno = -after(args.ret); if ($errno > 0 && $errno < 4096)"
+        " { @errors[comm, syscall_name($id), $errno] = count(); } }\n"
+        "END { print(@errors, 2); print(@ns, 2); print(@quantiles, 2); }\n"
     ),
     ("flame", "--probe", "libc:malloc", "--weight", "arg0"): "uprobe:libc:malloc { @[ustack] = sum(arg0); }\n",
 }
@@ -176,6 +188,10 @@ REFUSED: dict[tuple[str, ...], str] = {
     ("args", "usdt:libc:libc:setjmp"): (
         "tracer: error: usdt:libc:libc:setjmp: the arguments of a USDT probe have no names; "
         "tracer trace usdt:libc:libc:setjmp %d arg0\n"
+    ),
+    ("args", "span:uprobe:libc:malloc..uprobe:libc:free"): (
+        "tracer: error: span:uprobe:libc:malloc..uprobe:libc:free: the arguments of a span have no names; "
+        "tracer trace span:uprobe:libc:malloc..uprobe:libc:free %d arg0\n"
     ),
     ("count",): "tracer: error: no probe; tracer count libc:malloc is one; tracer list FILE finds them\n",
     ("hist", "libc:malloc"): (

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
+import struct
+import termios
+import tty
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,6 +44,57 @@ def test_it_says_hits_time_and_losses_until_something_else_is_written(
     os.close(write)
     with os.fdopen(read, "rb") as written:
         assert written.read().decode() == f"\r\x1b[K{shown}\r\x1b[K\r\x1b[K{shown}\r\x1b[K"
+
+
+def test_a_narrow_terminal_cuts_it() -> None:
+    master, slave = pty.openpty()
+    tty.setraw(slave)
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, 20, 0, 0))
+    trace: Any = SimpleNamespace(ending=False, so_far=lambda: (7, 0))
+    line = StatusLine(slave)
+    line.of(trace, 5)
+    line.attached(1)
+    line.look()
+    assert os.read(master, 100) == b"\r\x1b[Kattached at 1 place"
+    os.close(master)
+    os.close(slave)
+
+
+def test_a_terminal_that_takes_nothing_is_not_waited_for_and_loses_the_line_later() -> None:
+    master, slave = pty.openpty()
+    tty.setraw(slave)
+    trace: Any = SimpleNamespace(ending=False, so_far=lambda: (7, 0))
+    line = StatusLine(slave)
+    line.of(trace, 5)
+    line.attached(1)
+    line.look()
+    assert os.read(master, 100).startswith(b"\r\x1b[Kattached at 1 place, 7 hits")
+    termios.tcflow(slave, termios.TCOOFF)  # Ctrl-S
+    assert not line.erase()
+    line.end()
+    termios.tcflow(slave, termios.TCOON)
+    assert line.erase() and os.read(master, 100) == b"\r\x1b[K"
+    os.close(master)
+    os.close(slave)
+
+
+def test_a_trace_in_the_background_of_its_terminal_shows_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    trace: Any = SimpleNamespace(ending=False, so_far=lambda: (7, 0))
+    line = StatusLine(write)
+    line.of(trace, 5)
+    line.attached(1)
+    for group, shown in (os.getpgrp() + 1, b""), (os.getpgrp(), b"\r\x1b[Kattached at 1 place, 7 hits, 5 s left"):
+        monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor, group=group: group)
+        line.look()
+        os.set_blocking(read, False)
+        try:
+            written = os.read(read, 100)
+        except BlockingIOError:
+            written = b""
+        assert written.startswith(shown) and bool(written) is bool(shown)
+    os.close(read)
+    os.close(write)
 
 
 def test_there_is_none_where_stderr_is_no_terminal() -> None:

@@ -115,7 +115,7 @@ def test_of_one_function_that_is_never_inside_itself_nothing_is_added_up() -> No
     plan = planned(text, call_of("f", 0x1000, "uretprobe"))
     assert "@ time in calls of threads" not in plan.program.maps
     assert dump_steps(plan).count("= @ cost of the probes of calls[") == 1
-    assert plan.program.call_probes == (("4889f8", "uretprobe"),)
+    assert plan.program.call_probes == (("4889f8", True),)
 
 
 def test_the_last_clause_that_has_a_function_adds_up_what_its_probes_took() -> None:

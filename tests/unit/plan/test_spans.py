@@ -105,7 +105,6 @@ FAULTS = {
     '{ @ = max(reg("sp")); }': "reg() has no one moment in a span",
     "{ @ = max(after(arg2)); }": "arg2 does not exist: usdt:/bin/app:p:done has 2 arguments",
     "{ @ = max(arg1); }": "arg1 does not exist: usdt:/bin/app:p:start has 1 argument",
-    "{ @ = max(after(duration)); }": "duration is not known in a probe",
     "{ $p = arg0; @[str($p)] = count(); }": "what memory holds is read when the call begins",
     "by ustack { @ = count(); }": "this cannot be the key of a span",
 }

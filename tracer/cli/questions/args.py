@@ -42,16 +42,16 @@ def program(words: "Sequence[str]", where: "str | None", entry: bool, stack: boo
     """The program: a clause for each probe, since each has arguments of its own. Raises `ProgramError`,
     `UsageError`.
     """
-    from tracer.cli.questions.text import Words, clause, condition, probe
+    from tracer.cli.questions.text import STACKS, Words, clause, condition, probe
 
     only = condition(where, "--filter") if where is not None else Words()
     clauses = []
     for word in words:
         attach_point = probe(word)
         if not attach_point.is_function:
-            raise UsageError(f"{word}: the arguments of a USDT probe have no names", f"tracer trace {word} %d arg0")
+            what = "a span" if attach_point.is_span else "a USDT probe"
+            raise UsageError(f"{word}: the arguments of {what} have no names", f"tracer trace {word} %d arg0")
         if not entry:
             attach_point = attach_point.whole_call()
-        clauses += [clause([attach_point], only, "print(ustack);")] * stack
         clauses.append(clause([attach_point], only, None))
-    return "".join(clauses)
+    return "".join([STACKS] * stack + clauses)

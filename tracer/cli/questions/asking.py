@@ -14,6 +14,8 @@ from tracer.errors import Diagnostic, ProgramError, Source, UsageError
 
 if TYPE_CHECKING:
     from tracer.cli.questions.text import Words
+    from tracer.render.notices import Notice
+    from tracer.render.renderer import Renderer
 
 # Typer reads these at run time and its older versions know no `X | None` there.
 Probes = Annotated[
@@ -123,10 +125,12 @@ def given(probes: Sequence[str] | str | None, command: str) -> Sequence[str]:
 
 def run(
     asked: Asked, results: Results, text: str, stacks: Any = None, instead: Mapping[str, str] | None = None,
-    ends_s: float | None = None,
+    ends_s: float | None = None, text_as: "Callable[..., Renderer] | None" = None,
+    as_wanted: "Callable[[Notice], Notice | None] | None" = None,
 ) -> int:  # fmt: skip
     """Runs the program `text`, or shows it. `instead`: for words of an error what to say beside its remedy.
-    `ends_s`: after so many seconds the program ends the trace.
+    `ends_s`: after so many seconds the program ends the trace. `text_as` makes what prints results as text, and
+    `as_wanted` what is said in the place of a notice, where these are not as ever.
     """
     if results.show:
         sys.stdout.write(text)
@@ -142,6 +146,7 @@ def run(
         "json" if results.json else "text", results.output, beside(results.also, results.output), stacks=stacks,
         warnings=not asked.no_warnings,
         status=status_line(asked.quiet or asked.child is not None, ends_s),  # its output would run into the line
+        text_as=text_as, as_wanted=as_wanted,
     )  # fmt: skip
     with asked.prepared(Source(text), ()) as prepared, ExitStack() as stack:
         try:

@@ -10,6 +10,7 @@ from tracer.cli.questions.asking import Counting, Probes, Results, Stack, given,
 from tracer.errors import UsageError
 
 _SPAN_TOLD = 'printf("%s %-7d %-16s %d ns\\n", strftime("%H:%M:%S", nsecs), pid, comm, duration);'
+_SPAN_TOLD_WITH_STACK = _SPAN_TOLD.replace('\\n"', '\\n%s"').replace("duration)", "duration, ustack)")
 EXAMPLE = "sudo tracer latency libc:getaddrinfo --by 'str(args.name)' --slower 10ms"
 
 
@@ -41,7 +42,7 @@ def program(words: "Sequence[str]", slower: "str | None", stack: bool, counting:
     """The program: where calls are printed, only those are looked at that are longer. Raises `ProgramError`,
     `UsageError`.
     """
-    from tracer.cli.questions.text import Words, clause, expression, key_of, probe
+    from tracer.cli.questions.text import STACKS, Words, clause, expression, key_of, probe
 
     key, only = counting.words()
     calls = [probe(word).whole_call() for word in words]
@@ -54,8 +55,9 @@ def program(words: "Sequence[str]", slower: "str | None", stack: bool, counting:
         least = expression(slower, "--slower")
         longer = f"duration > {least.text}" if least.is_number else f"duration > ({least.text})"
         holds = Words(f"{longer} && ({only.text})" if only.text else longer)
-        stacks = clause(calls, holds, "print(ustack);") if stack else ""
-        return stacks + clause(calls, holds, _SPAN_TOLD if spans else None)
+        if spans:
+            return clause(calls, holds, _SPAN_TOLD_WITH_STACK if stack else _SPAN_TOLD)
+        return (STACKS if stack else "") + clause(calls, holds, None)
     if stack:
         raise UsageError("-s is for calls that are printed", "--slower TIME prints those that take longer")
     brackets = f"[{inner}]" if (inner := key_of(calls, key)) else ""

@@ -20,6 +20,11 @@ from tracer.lang.walk import walk
 UNPRINTED = "config = { print_maps_on_exit = false }\n"
 """Before a program that prints its maps itself."""
 
+STACKS = "config = { show_stacks = true }\n"
+"""Before a program whose clauses without a body show the stack of each hit: in its record, since between two events
+another thread's may come, and two clauses of a call have a duration each.
+"""
+
 _BY = re.compile(r"\s+by\b")
 _PERIOD = re.compile(r"([1-9]\d*)(ms|s|m|)")
 _ESCAPED_OR_QUOTE = re.compile(r'\\.|"', re.S)
@@ -156,8 +161,12 @@ def format_text(word: str) -> str:
 
 def clause(probes: Sequence[Probe], where: Words, body: str | None) -> str:
     """A clause, in a line; without a body it shows the hits."""
+    return clause_of(", ".join(probe.text for probe in probes), where, body)
+
+
+def clause_of(points: str, where: Words, body: str | None) -> str:
+    """The same, of attach points as the language spells them."""
     inner = where.text if not where.text.startswith("*") else f" {where.text}"  # `/*` begins a comment
-    points = ", ".join(probe.text for probe in probes)
     rest = "" if body is None else f" {{ {body} }}"
     return f"{points}{f' /{inner}/' if inner else ''}{rest}\n"
 

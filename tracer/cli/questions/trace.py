@@ -44,7 +44,7 @@ def program(word: str, words: "Sequence[str]", where: "str | None", stack: bool)
         asked = asked.at_return()
     name = "func" if asked.is_function else "probe"
     heads = f'strftime("%H:%M:%S", nsecs), pid, comm, {name}'
-    listed = ", ".join([heads, *(value.text for value in values)])
+    # The stack in the same event: between two another thread's may come.
+    listed = ", ".join([heads, *(value.text for value in values), *(["ustack"] if stack else [])])
     look = f" {look}".removesuffix(r"\n") if look else ""
-    line = f'printf("%s %-7d %-16s %s{look}\\n", {listed});'
-    return clause([asked], only, f"{line}{' print(ustack);' if stack else ''}")
+    return clause([asked], only, f'printf("%s %-7d %-16s %s{look}\\n{"%s" if stack else ""}", {listed});')

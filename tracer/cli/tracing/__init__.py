@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tracer.errors import Diagnostic, ProgramError
     from tracer.pipeline import Compiled
     from tracer.plan.model import Plan
-    from tracer.render.notices import Consumer
+    from tracer.render.notices import Consumer, Notice
     from tracer.render.renderer import Renderer
     from tracer.tracing import Prepared
 
@@ -25,7 +25,8 @@ class Printing:
     (`stacks.Wanted`, or None), to the file `output`, or to stdout; and in the formats of `also` to its files.
     `failures`: what could not be read is told with the results, too. `warnings` are printed, what warnf() says too.
     `raw`: a terminal gets values as they are. `status`: a `StatusLine` of the terminal, or None. `special`: makes
-    what prints in place of the format's renderer, and joins it with the trace (`trace.Special`), or None.
+    what prints in place of the format's renderer, and joins it with the trace (`trace.Special`), or None. `text_as`
+    makes the renderer of text, where it is another. `as_wanted`: what is said in the place of a notice, or None.
     """
 
     format: str = "text"
@@ -38,6 +39,16 @@ class Printing:
     raw: bool = False
     status: Any = None
     special: Any = None
+    text_as: Callable[..., Renderer] | None = None
+    as_wanted: Callable[[Notice], Notice | None] | None = None
+
+    def renderer(self, format: str) -> Callable[..., Renderer]:
+        """What makes the renderer of a format."""
+        if self.text_as is not None and format == "text":
+            return self.text_as
+        from tracer.render import renderer_of
+
+        return renderer_of(format)
 
     def set(self, renderer: Renderer) -> Consumer:
         """The renderer, told what it prints."""

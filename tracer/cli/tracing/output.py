@@ -70,7 +70,8 @@ class Output:
         piped = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
         self._reopened = _reopened(descriptor) if stat.S_ISFIFO(mode) or os.isatty(descriptor) else -1
         self._descriptor = descriptor if self._reopened < 0 else self._reopened
-        self._polite = self._reopened < 0 and (piped or os.isatty(descriptor))
+        self._is_terminal = os.isatty(descriptor)
+        self._polite = self._reopened < 0 and (piped or self._is_terminal)
         self._gone: select.epoll | None = None
         if piped and needed:
             self._gone = select.epoll()
@@ -130,10 +131,9 @@ class Output:
         """Writes what is there. Where a signal asks for the end meanwhile, the rest stays until the probes are gone."""
         data = memoryview(b"".join(self._parts))
         begun = time.monotonic()
-        if self.status is not None:
-            self.status.erase()
+        status = self.status if self._is_terminal else None
         while data:
-            written = self._write(data)
+            written = self._write(data) if status is None or status.erase() else 0
             if written:
                 data = data[written:]
                 begun = time.monotonic()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from tracer.choices import STACKS
 from tracer.cli.tracing.stacks import Nowhere, Wanted, renderer_of_stacks, text_beside
-from tracer.render import renderer_of
 from tracer.tracing.several import Once, Several
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def consumer_of(
 
     def consumer(out: Output, format: str, wanted: Wanted | None, writer_effects: Effects) -> Consumer:
         if wanted is None:
-            return printing.set(renderer_of(format)(program, names, out, quiet, writer_effects))
+            return printing.set(printing.renderer(format)(program, names, out, quiet, writer_effects))
         on_stdout = printing.output is None
         text = partial(text_beside, on_stdout, printing.buffering, controls, stack, printing.raw)
         beside = text if out is outs[0] else Nowhere

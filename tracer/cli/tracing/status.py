@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import os
+import select
+import stat
 import sys
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tracer.errors import counted
+from tracer.host.polling import ready
 
 if TYPE_CHECKING:
     from tracer.tracing.trace import Trace
 
 _EVERY_S = 0.5
+_SHARE = 50
+"""The part of the time that is spent on counting for the line is one in so many at most."""
 _ERASE = b"\r\x1b[K"
 
 
 def status_line(unwanted: bool, ends_s: float | None = None) -> StatusLine | None:
-    """The line; None where it is `unwanted`, or stderr is no terminal, or one that cannot erase. `ends_s`: the
-    program ends its trace after so many seconds.
+    """The line; None where it is `unwanted`, or stderr is no terminal, or one that cannot erase, or results go into a
+    pipe, whose reader may write to the same terminal. `ends_s`: the program ends its trace after so many seconds.
     """
     if unwanted or sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         return None
+    if sys.stdout is not None:
+        mode = os.fstat(sys.stdout.fileno()).st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            return None
     return StatusLine(sys.stderr.fileno(), ends_s)
 
 
@@ -47,22 +56,24 @@ class StatusLine:
         self._places, self._begun, self._next = places, time.monotonic(), 0.0
 
     def look(self) -> None:
-        """The trace is about to wait: shows the line, or shows it anew."""
-        if self._trace is None or self._places < 0 or self._trace.ending:
+        """The trace is about to wait: shows the line, or shows it anew. Not while it runs in the background of its
+        terminal.
+        """
+        if self._trace is None or self._places < 0 or self._trace.ending or not self._is_in_front():
             return
         now = time.monotonic()
         if now >= self._next:
             self._latest = self._text(now)
-            self._next = now + _EVERY_S
-        if self._latest != self._shown:
-            self._write(_ERASE + self._latest)
+            end = time.monotonic()
+            self._next = end + max(_EVERY_S, _SHARE * (end - now))
+        if self._latest != self._shown and self._write(_ERASE + self._latest):
             self._shown = self._latest
 
-    def erase(self) -> None:
-        """Takes the line away, until the next look."""
-        if self._shown:
-            self._write(_ERASE)
+    def erase(self) -> bool:
+        """Takes the line away, until the next look; False where the terminal takes nothing now (Ctrl-S)."""
+        if self._shown and self._write(_ERASE):
             self._shown = b""
+        return not self._shown
 
     def end(self) -> None:
         """Takes it away for good."""
@@ -85,6 +96,18 @@ class StatusLine:
             width = 80
         return ", ".join(parts)[: max(width - 1, 1)].encode()
 
-    def _write(self, data: bytes) -> None:
+    def _is_in_front(self) -> bool:
+        try:
+            return os.tcgetpgrp(self._descriptor) == os.getpgrp()
+        except OSError:
+            return True  # it is not the terminal that we belong to
+
+    def _write(self, data: bytes) -> bool:
+        """Whether the terminal took it, or is gone. Where it would have to be waited for, it is not tried."""
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
         with suppress(OSError):
+            if not ready(poll, 0):
+                return False
             os.write(self._descriptor, data)
+        return True

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from tracer.cli.tracing.output import Output, Talk, Words
 from tracer.cli.tracing.signals import Signals
-from tracer.render import renderer_of
 from tracer.tracing.loop import Controls
 from tracer.tracing.trace import Trace
 
@@ -55,13 +54,14 @@ def trace(prepared: Prepared, printing: Printing) -> int:
         ]
         status = printing.status
         talk = Talk(words, outs, request.quiet, request.verbose, printing.warnings, status)
+        talk.as_wanted = printing.as_wanted or talk.as_wanted
 
         def results(names: Names | None, effects: Effects) -> Consumer:
             if printing.special is not None:
                 consumer = printing.set(printing.special.made(program, names, outs[0], request.quiet, effects))
                 printing.special.join(talk, controls, lambda: whole.so_far()[1], stack)
             elif printing.stacks is None and not printing.also:
-                renderer = renderer_of(printing.format)(program, names, outs[0], request.quiet, effects)
+                renderer = printing.renderer(printing.format)(program, names, outs[0], request.quiet, effects)
                 consumer = printing.set(renderer)
             else:
                 from tracer.cli.tracing.several import consumer_of

@@ -32,13 +32,13 @@ the end.
 """
 
 
-def costs(pairs: Sequence[tuple[str, str]]) -> list[Cost]:
-    """Those of an entry whose instruction is like one (`hit_cost.instruction_like`), and an end of a kind ("ret" or
-    "uretprobe"): as an earlier run of this hour measured them, or now. 0 where they cannot be.
+def costs(pairs: Sequence[tuple[str, bool]]) -> list[Cost]:
+    """Those of an entry whose instruction is like one (`hit_cost.instruction_like`), and an end at a `ret` or (True) by
+    a return probe: as an earlier run of this hour measured them, or now. 0 where they cannot be.
     """
     from tracer.cache import key_of, load, store
 
-    keys = [key_of("call cost 1", _boot(), *pair) for pair in pairs]
+    keys = [key_of("call cost 1", _boot(), like, str(returns)) for like, returns in pairs]
     contents = [load("costs", key) for key in keys]
     lacking = [number for number, kept in enumerate(contents) if kept is None]
     if lacking:
@@ -58,7 +58,7 @@ def _boot() -> str:
     return f"{boot}{int(time.clock_gettime(time.CLOCK_BOOTTIME)) // _KEPT_S}"
 
 
-def _measured(pairs: Sequence[tuple[str, str]]) -> list[Cost]:
+def _measured(pairs: Sequence[tuple[str, bool]]) -> list[Cost]:
     """The costs, as many as could be measured, from the first on."""
     from tracer.kernel.workers.spawn import start
 
@@ -68,7 +68,7 @@ def _measured(pairs: Sequence[tuple[str, str]]) -> list[Cost]:
         return []
     answer = None
     try:
-        process.ask(" ".join(word for pair in pairs for word in pair))
+        process.ask(" ".join(f"{like} {returns:d}" for like, returns in pairs))
         answer = process.answer(_PATIENCE_S)
     finally:
         process.end(wait=False)  # it takes its probes out, which takes longer
@@ -81,7 +81,7 @@ def _measured(pairs: Sequence[tuple[str, str]]) -> list[Cost]:
 # --- the process ---
 
 
-def measure(instruction: str, end: str, stack: ExitStack) -> Cost:
+def measure(instruction: str, returns: bool, stack: ExitStack) -> Cost:
     """Raises `OSError` or `ValueError` where the kernel refuses it. What it needs is let go of with `stack`."""
     import ctypes
     import mmap
@@ -110,7 +110,6 @@ def measure(instruction: str, end: str, stack: ExitStack) -> Cost:
     with mmap.mmap(first, mmap.PAGESIZE * 33) as ring:
         call(5)  # the first hits find pages
         entry = short([_emptied(ring, taken) for _ in range(_ROUNDS)]) - bare
-        returns = end != "ret"  # else the place is the instruction that returns
         perf.set_output(scratch.probe(BODY + (0 if returns else len(code)), returns, _SAMPLE_TYPE), first)
         call(5)
         between, both = list[float](), list[float]()
@@ -149,9 +148,9 @@ def main() -> None:
     words = sys.stdin.readline().split()
     answers: list[str] = []
     with ExitStack() as stack:
-        for instruction, end in zip(words[::2], words[1::2], strict=True):
+        for instruction, returns in zip(words[::2], words[1::2], strict=True):
             try:
-                answers += map(str, measure(instruction, end, stack))
+                answers += map(str, measure(instruction, returns == "1", stack))
             except (OSError, ValueError):
                 answers += ["0", "0", "0"]
         with suppress(BrokenPipeError):

@@ -31,14 +31,18 @@ _MOST = 6
 _EVERY = 'time=strftime("%H:%M:%S.%f", nsecs), comm=comm, pid=pid, tid=tid, probe=probe'
 
 
-def with_bodies(program: ast.Program, sites: Sites, check: Callable[[ast.Program, Sites], object]) -> ast.Program:
-    """The program with a body for each clause that has none. `check` raises `ProgramError`."""
+def with_bodies(
+    program: ast.Program, sites: Sites, stacks: bool, check: Callable[[ast.Program, Sites], object]
+) -> ast.Program:
+    """The program with a body for each clause that has none; each shows its user stack too, if `stacks` are wanted.
+    `check` raises `ProgramError`.
+    """
     clauses = []
     for index, clause in enumerate(program.clauses):
         clauses.append(clause)
         clause_sites = sites.get(index)
         for text in _bodies(clause, clause_sites or (), program.types.outside) if clause.bare else ():
-            clauses[-1] = _with_body(clause, text)
+            clauses[-1] = _with_body(clause, f"{text}, stack=ustack" if stacks else text)
             # With the others: what these assign, its predicate may read.
             later = [_with_body(other, _EVERY) if other.bare else other for other in program.clauses[index + 1 :]]
             try:

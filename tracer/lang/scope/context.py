@@ -62,6 +62,8 @@ class Unit:
         """Whether a clause of the kind of an attach point, its first without one, may read it (`ProbeKind.reads`)."""
         if self.until is not None and what in ("call", "return"):
             return what == "call" or self.until.reads(what)
+        if self.closes and what == "call":
+            return True
         return what in KINDS[(point or self.points[0]).kind].reads
 
     def reading(self, what: str) -> list[Site]:

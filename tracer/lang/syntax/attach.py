@@ -79,6 +79,17 @@ def scan(text: str, start: int, params: Sequence[str] = ()) -> tuple[list[Part],
     return parts, position
 
 
+def end_of(text: str, start: int) -> int:
+    """The offset behind the attach point at `start`, that of a span included. Raises `Fault`."""
+    between = _between(text, start) if text.startswith(_SPAN, start) else None
+    return scan(text, start if between is None else between.end(1))[1]
+
+
+def _between(text: str, start: int) -> re.Match[str] | None:
+    """The dots of the span at `start`."""
+    return re.compile(_BETWEEN.format("|".join(SPELLINGS))).match(text, start + len(_SPAN))
+
+
 def _meant(quoted: str) -> str:
     r"""The path that quotes hold, with `\n`, `\r`, `\t` and bytes (`\xff`) as `in_quotes` of resolve/listing writes.
     Only in paths: the name of a function is compared with one whose bytes that are no text are escaped already.
@@ -104,8 +115,7 @@ def _takes_source(word: Part) -> bool:
 def _span(text: str, start: int, params: Sequence[str]) -> tuple[AttachPoint, int]:
     """`span:PROBE..PROBE`: the first probe, which has the other as its end. Raises `Fault`."""
     form = "write span:PROBE..PROBE, as in span:usdt:FILE:PROVIDER:NAME..usdt:FILE:PROVIDER:NAME"
-    begin = start + len(_SPAN)
-    between = re.compile(_BETWEEN.format("|".join(SPELLINGS))).match(text, begin)
+    begin, between = start + len(_SPAN), _between(text, start)
     if between is None:
         end = scan(text, begin, params)[1]
         raise Fault(Diagnostic("a span has two probes, with two dots between them", Span(start, end), form))

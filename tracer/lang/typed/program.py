@@ -138,6 +138,7 @@ class Config:
     unsafe_returns: bool = False
     unsafe: bool = False
     inlined: bool = False
+    show_stacks: bool = False
     print_maps_on_exit: bool = True
     show_debug_info: bool = False
     cpp_demangle: bool = True
@@ -150,7 +151,7 @@ class Config:
 class Program:
     """The whole typed program. `formats` are printf and time texts, `outputs` says of those that are not printed what
     becomes of them; `shapes` are the types that print() shows. `call_probes`: of the probes of calls that cost
-    differently, what the instruction at the entry is like, and the kind of the end.
+    differently, what the instruction at the entry is like, and whether the end is a return probe.
 
     Bytes of a format that are not UTF-8 stand in it as Python's surrogate escapes, so in `TimestampType.format`.
     """
@@ -164,7 +165,7 @@ class Program:
     warnings: tuple[Diagnostic, ...] = ()
     outputs: dict[int, Output] = field(default_factory=dict)
     calls: tuple[Calls, ...] = ()
-    call_probes: tuple[tuple[str, str], ...] = ()
+    call_probes: tuple[tuple[str, bool], ...] = ()
 
     def most_keys(self, map: str) -> int:
         """The number of keys that a map can hold."""

@@ -98,7 +98,7 @@ class _Timing:
         self.counted = asking and inside
         self.told = self.counted and any(asks(clause, ("self_time",)) for clause in of_calls)
         self._last = {site.place: clause.id for clause in of_calls for site in in_files(clause.sites)}
-        self.pairs: dict[tuple[str, str], int] = {}
+        self.pairs: dict[tuple[str, bool], int] = {}
         self._codes = dict(zip(sites, codes([*sites.values()]), strict=True)) if asking else {}
 
     def pair(self, clause: Clause, entry: FileSite, end: str) -> int:

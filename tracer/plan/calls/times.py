@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tracer.dataclass import replace
 from tracer.kinds.site import TAIL_OF, FileSite
 from tracer.lang.typed import (
     Arg,
@@ -64,11 +65,11 @@ def asks(clause: Clause, names: Sequence[str] = TIMES) -> bool:
     return any(isinstance(node, Builtin) and node.name in names for node in walk_clause(clause))
 
 
-def pair_of(entry: FileSite, end: str, code: bytes) -> tuple[str, str]:
-    """What the probes of a call cost by: an instruction for that of its entry, and the kind of its end."""
+def pair_of(entry: FileSite, end: str, code: bytes) -> tuple[str, bool]:
+    """What the cost of a call's probes depends on: the instruction of the entry, and whether a return probe ends it."""
     from tracer.kernel.trials.hit_cost import instruction_like
 
-    return instruction_like(code), end
+    return instruction_like(code), replace(entry, kind=end).is_return_probe
 
 
 def codes(entries: Sequence[FileSite]) -> list[bytes]:

@@ -82,7 +82,7 @@ class Attachments:
                 jobs += counting(plan, programs, self.left_out)
             if any(attacher.in_order for attacher in self._works):
                 last = [job for job in jobs if _attacher(job).in_order]
-                jobs = [job for job in jobs if not _attacher(job).in_order] + last[::-1]
+                jobs = [job for job in jobs if not _attacher(job).in_order] + _ends_first(last[::-1])
             for attacher, work in self._works.items():
                 work.plan_jobs([job for job in jobs if _attacher(job) is attacher])
             self._anchors = [Anchors(pid, plan, self._watcher, self._multi, self._is_child) for pid in self._pids]
@@ -209,6 +209,21 @@ class Attachments:
 
 def _attacher(job: Job) -> Attacher:
     return attacher_of([job.sites[0][0]])
+
+
+def _ends_first(jobs: list[Job]) -> list[Job]:
+    """The jobs with the ends of spans first: a span that begins before its end is attached would never end. What is at
+    one event stays in its order.
+    """
+    moved: set[Spot] = set()
+    first = [job for job in jobs if job.probe.clause.is_end]
+    while first:
+        moved.update(site.spot for job in first for site, _ in job.sites)
+        more = [job for job in jobs if job not in first and any(site.spot in moved for site, _ in job.sites)]
+        if not more:
+            break
+        first += more
+    return [job for job in jobs if job in first] + [job for job in jobs if job not in first]
 
 
 def _jobs(

@@ -89,8 +89,19 @@ def send(function: CFunction, step: RecordStep) -> None:
 def reach(function: CFunction, leaf: Leaf) -> Sending:
     """The record of a later step, which has the strings and stacks that stand before one of its leaves."""
     sending = _sending(function, leaf.step)
-    _store_before(function, sending, leaves(leaf.step), leaf.index)
+    every = leaves(leaf.step)
+    _store_before(function, sending, every, leaf.index)
+    texts = [bytes_behind(earlier.value.type) for earlier in every[: leaf.index]]
+    if isinstance(leaf.value.type, StackType) and any(texts):
+        # What the verifier knows of each length by itself it would follow through the whole walk.
+        most = 8 * _head(leaf.step) + sum(texts)
+        function.line(f"FORGET({sending.end}, {most}, {sending.to}[{leaf.word}]);")
     return sending
+
+
+def _head(step: RecordStep) -> int:
+    """The words of a record before its strings and stacks."""
+    return 1 + sum(words_of(value.type) for value in record_values(step))
 
 
 def _sending(function: CFunction, step: RecordStep) -> Sending:
@@ -98,7 +109,7 @@ def _sending(function: CFunction, step: RecordStep) -> Sending:
     sending = function.records.get(id(step))
     if sending is None:
         types = [value.type for value in record_values(step)]
-        head, behind = 1 + sum(map(words_of, types)), sum(map(bytes_behind, types))
+        head, behind = _head(step), sum(map(bytes_behind, types))
         if behind:
             to = function.record(head + -(-behind // 8))
             sending = Sending(to, function.temporary("at", C(f"{8 * head}")).text)

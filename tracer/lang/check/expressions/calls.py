@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 from tracer.dataclass import replace
@@ -21,7 +20,6 @@ from tracer.lang.types import UINT64, IntType, StringType, Type
 from tracer.lang.types.combine import a_type
 
 _BUILTIN = "__builtin_"  # what bpftrace's own library calls a built-in value by
-_OF_THE_END = frozenset(("retval", "probe", "func", "file", "line"))  # of a span's second probe, where its clause runs
 
 
 def is_argument(word: str) -> bool:
@@ -32,9 +30,6 @@ def is_argument(word: str) -> bool:
 def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
     """A built-in value."""
     word, span = node.name.removeprefix(_BUILTIN), node.span
-    if ctx.unit.until is not None and word in _OF_THE_END:
-        with ctx.at_end():
-            return name(ctx, node)
     if is_argument(word):
         from tracer.lang.builtins.hit import probe
 
@@ -123,8 +118,7 @@ def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
         return None
     if not _here(ctx, node, function):
         return None
-    with ctx.at_end() if node.name == "after" else nullcontext():
-        checked = arguments(ctx, node, function)
+    checked = arguments(ctx, node, function)
     result = _result_of(function, checked)
     assert not isinstance(result, (typed.Stmt, tuple))
     if not isinstance(result, typed.Call) or function.fold is None:

@@ -25,9 +25,15 @@ from tracer.lang.types import (
 )
 from tracer.lang.types.combine import LITERAL, a_type, inverted, join
 
+_OF_THE_END = frozenset(("after", "retval", "probe", "func", "file", "line"))
+"""The words of a span that are about its second probe, where its clause runs."""
+
 
 def expr(ctx: Context, node: ast.Expr) -> typed.Expr | None:
     """A typed expression."""
+    if ctx.unit.until is not None and isinstance(node, ast.Name | ast.Call) and node.name in _OF_THE_END:
+        with ctx.at_end():
+            return expr(ctx, node)
     match node:
         case ast.IntLit():
             return literal(node.value, node.span)
