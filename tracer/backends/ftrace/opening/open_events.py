@@ -120,10 +120,14 @@ def _check_placed(events: Sequence[ProbeEvent], target: Target, source: Source) 
 
 
 def opening(event: ProbeEvent, definitions: Definitions, copied: int) -> Opening:
-    """How an event is opened, with so many `copied` bytes of the stack where it wants that."""
+    """How an event is opened, with so many `copied` bytes of the stack where it wants that; then registers are there too,
+    which all samples with registers have in the same way.
+    """
+    wants_mode = any(fetch.beside for place in event.places for fetch in place.fetches)
     return Opening(
         definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
-        copied if event.wants_stack else 0, early=event.ends, sampled=event.of_perf and event.of_perf[0],
+        copied if event.wants_stack or wants_mode else 0, early=event.ends,
+        sampled=event.of_perf and event.of_perf[0], mode=wants_mode,
     )  # fmt: skip
 
 

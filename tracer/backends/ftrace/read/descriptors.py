@@ -55,7 +55,7 @@ class Opening:
     """An event to open: its number, its filter, and whether it is counted or sampled; with so many bytes of the
     `stack`, or 0. `marked`: its samples end with one more word (see `copies`). `early`: it is enabled
     before others and disabled after them, as it adds to their samples (see `long_strings`), or sees calls end.
-    `sampled`: the site of one that is no trace event.
+    `sampled`: the site of one that is no trace event. `mode`: its samples tell the mode of the program.
     """
 
     id: int
@@ -65,6 +65,7 @@ class Opening:
     marked: bool = False
     early: bool = False
     sampled: Sampled | Watched | None = None
+    mode: bool = False
 
     @property
     def watched(self) -> Watched | None:
@@ -385,6 +386,8 @@ class Opener:
                 perf.TYPE_TRACEPOINT, opening.id, self.sample_type, lost, flags, 0, self.clock, self.max_stack
             )
         if not opening.stack:
+            if opening.mode:  # it stands before the registers, of which there has to be one
+                return replace(attributes, sample_type=self.sample_type | perf.SAMPLE_REGS_USER, registers=1)
             return attributes
         sample_type = self.sample_type | perf.SAMPLE_REGS_USER | perf.SAMPLE_STACK_USER
         if opening.marked:
