@@ -50,6 +50,8 @@ RECIPES: dict[str, Recipe] = {
     "lines-O2": Recipe(("lines.c",)),
     "lines-nopie": Recipe(("lines.c",), ("-O2", "-gdwarf-4", "-no-pie", "-fno-pie")),
     "kin": Recipe(("kin.c",), ("-O2", "-g", "-pthread")),
+    "counters": Recipe(("counters.c",), ("-O1", "-g", "-pthread")),
+    "counters-nopie": Recipe(("counters.c",), ("-O1", "-no-pie", "-fno-pie", "-pthread")),
     "threads": Recipe(("threads.c",), ("-O2", "-g", "-pthread")),
     "churn": Recipe(("churn.c",), ("-O2", "-g", "-pthread")),
     "forks": Recipe(("forks.c",)),

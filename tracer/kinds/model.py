@@ -14,8 +14,7 @@ from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import Diagnostic, Fault, Span, TracerError
 
 if TYPE_CHECKING:
-    from tracer.kinds.site import FileSite, Site
-    from tracer.kinds.watched import InFile
+    from tracer.kinds.site import FileIdentity, FileSite, Site
 
 UNITS = "hz", "ms", "s", "us"
 LONGEST_PERIOD_NS = 1 << 62
@@ -178,6 +177,19 @@ class Machine(Protocol):
 
     def near(self, system: str, name: str) -> str | None:
         """The remedy where there is none of a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class InFile:
+    """The place of a variable in a file: `address` there; `code` is the file offset and the address of the segment of
+    its code, by which a process's mappings tell where the file is loaded.
+    """
+
+    path: str
+    shown: str
+    identity: FileIdentity
+    address: int
+    code: tuple[int, int]
 
 
 class Memory(Protocol):

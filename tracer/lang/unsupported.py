@@ -25,7 +25,7 @@ PROBES: dict[str, tuple[str, str]] = {
     ),
     **dict.fromkeys(
         ("rawtracepoint", "rt"),
-        ("tracer reads the fields of an event and not its arguments", f"tracepoint:SYSTEM:{EVENT} is at the same place"),
+        ("tracer reads an event's fields and not its arguments", f"tracepoint:SYSTEM:{EVENT} is at the same place"),
     ),
     **dict.fromkeys(
         ("asyncwatchpoint", "aw"),

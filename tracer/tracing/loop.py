@@ -245,8 +245,7 @@ class _Trace:
             if self.duration_ns is not None and time.monotonic_ns() - self.started >= self.duration_ns:
                 self.controls.stop = True
             if self.controls.print_maps:
-                self.controls.print_maps = False
-                self.run_signalled()
+                self.signalled()
             if self.code is not None or (self.watched is not None and self.watched.ended()):
                 return
             self.consumer.flush()
@@ -279,17 +278,13 @@ class _Trace:
             if self.code is None:
                 self.run_handler([timer.entry])
 
-    def run_signalled(self) -> bool:
-        """A signal has come that shows the maps, or runs clauses where the program has some for it: whether these end
-        the trace.
-        """
-        if not self.at_signal:
-            self.run_handler([], self._maps())
-            return False
-        self.consume(self.session.events(0, time.monotonic_ns()))
+    def signalled(self) -> None:
+        """Shows the maps, or runs what the program does at the signal."""
+        self.controls.print_maps = False
+        if self.at_signal:
+            self.consume(self.session.events(0, time.monotonic_ns()))
         if self.code is None:
-            self.run_handler(self.at_signal)
-        return self.code is not None
+            self.run_handler(self.at_signal, None if self.at_signal else self._maps())
 
     def consume(self, events: Iterable[Event]) -> None:
         """Handles events. Where a signal asks for the end, the session keeps those that follow for its drain."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError, and_more, printable
+from tracer.kinds.model import InFile
 from tracer.kinds.site import FileSite, Target
-from tracer.kinds.watched import LENGTHS, InFile
+from tracer.kinds.watched import LENGTHS
 from tracer.lang.types import ArrayType, NamedType, StructType, Type, memory_size
 from tracer.resolve.dwarf.debug_info import DebugInfo
 from tracer.resolve.elf.structures import PF_X
@@ -18,7 +19,7 @@ from tracer.resolve.symbols.demangle import demangler
 
 if TYPE_CHECKING:
     from tracer.resolve.binary import Binary
-    from tracer.resolve.sites.expand import _Files
+    from tracer.resolve.files.paths import Found
 
 _PARTS = re.compile(r"(?:\.\w+|\[\d+\])*\Z")
 _PART = re.compile(r"\.(\w+)|\[(\d+)\]")
@@ -29,8 +30,8 @@ _MOST = 8
 class Variables:
     """See `kinds.model.Memory`."""
 
-    def __init__(self, files: _Files, target: Target) -> None:
-        self._files = files
+    def __init__(self, open: Callable[[Found], Binary], target: Target) -> None:
+        self._open = open
         self._target = target
 
     def variable(self, path: str, name: str) -> tuple[InFile, int]:
@@ -42,7 +43,7 @@ class Variables:
         candidates = find_files(path, self._target)
         if len(candidates) > 1:
             raise TracerError(f"{printable(path)} is {len(candidates)} files in these processes", "name one of them")
-        binary = self._files.open(candidates[0])
+        binary = self._open(candidates[0])
         symbol_name, parts = _apart(binary, name)
         symbol = variable_of(binary.symbols, symbol_name, demangler)
         if isinstance(symbol, str):

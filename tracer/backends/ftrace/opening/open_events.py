@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
+from tracer.backends.ftrace.attach.not_opened import CannotOpen, NeedsSamples
 from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent
 from tracer.backends.ftrace.read.attachment import Attachment
 from tracer.backends.ftrace.read.copies import FIRST
-from tracer.backends.ftrace.read.descriptors import CannotOpen, NeedsSamples, Opening
+from tracer.backends.ftrace.read.descriptors import Opening
 from tracer.backends.ftrace.refusals import at_clause
 from tracer.errors import ProgramError, Source, TracerError
 from tracer.kernel.trials.instructions import NOT_PROBED, may_go_without
