@@ -100,6 +100,7 @@ PROGRAMS: dict[tuple[str, ...], str] = {
         " { @errors[comm, syscall_name(args.id, args.abi), $errno] = count(); } }\n"
         "END { print(@errors, 2); print(@ns, 2); print(@quantiles, 2); }\n"
     ),
+    ("stacks", "--on-cpu", "--by", "comm"): "profile:hz:99 /pid/ { @[comm, ustack] = count(); }\n",
     ("profile",): "profile:hz:99 /pid/ { @[ustack] = count(); }\n",
     ("profile", "--filter", "cpu == 0"): "profile:hz:99 /pid && (cpu == 0)/ { @[ustack] = count(); }\n",
     ("profile", "--hz", "49", "--python", "--by", "comm", "-c", "true"): (

@@ -11,7 +11,7 @@ from tracer.errors import UsageError
 
 EXAMPLE = "sudo tracer profile -c 'gzip -k /var/log/syslog' -o cpu.html"
 
-_HZ = 99
+HZ = 99
 """No clock of a program ticks so, which would be sampled at the same place again and again."""
 
 
@@ -20,7 +20,7 @@ def command(
     asked: Asked,
     counting: Counting,
     results: Results,
-    hz: Annotated[int, typer.Option("--hz", metavar="N", min=1, help="Samples a second on each CPU.")] = _HZ,
+    hz: Annotated[int, typer.Option("--hz", metavar="N", min=1, help="Samples a second on each CPU.")] = HZ,
     python: Annotated[bool, typer.Option("--python", help="Also the functions of Python programs.")] = False,
     stacks: Annotated[
         Optional[StackFormat],  # noqa: UP045 - older versions of Typer know no `X | None`
