@@ -50,6 +50,7 @@ static u64 (*attach_cookie)(void *ctx) = (void *)174;
 static long (*repeat)(u32 rounds, u64 function, void *each, u64 flags) = (void *)181;
 static long (*fetch_user)(void *to, u32 size, const void *from) = (void *)148;
 static u64 (*current_task_object)(void) = (void *)158;
+static u64 (*task_registers)(u64 task) = (void *)175;
 static long (*find_mapping)(u64 task, u64 address, u64 function, void *each, u64 flags) = (void *)180;
 
 #define BUSY 16 /* EBUSY */
@@ -78,6 +79,18 @@ static long (*find_mapping)(u64 task, u64 address, u64 function, void *each, u64
 		    : "r"(ctx), "i"(__builtin_offsetof(struct pt_regs, member)));                                          \
 		value_;                                                                                                    \
 	})
+
+/* Perf's number for the mode of the program that is in the kernel: 1 of 32 bits, else 2. */
+static __always_inline u64 program_abi(void)
+{
+#ifdef __x86_64__
+	struct pt_regs *ctx = (struct pt_regs *)task_registers(current_task_object());
+
+	if (REGISTER(cs) == 0x23)
+		return 1;
+#endif
+	return 2;
+}
 
 /* How far CLOCK_TAI is ahead of the time since boot: the loader puts it in. Its helper came with Linux 6.1. */
 #define TAI_AHEAD                                                                                                          \

@@ -281,8 +281,6 @@ static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, 
 	return 8 * (found > frames ? frames : found);
 }
 
-static u64 (*task_registers)(u64 task) = (void *)175;
-
 /* The same for a hit that the program comes to in the kernel, or is interrupted by: by the registers that it has there.
  * The kernel's own threads have none (arch/x86/kernel/process.c, copy_thread), and its workers for io_uring no place. */
 static __always_inline s64 walk_stopped(u64 *to, u32 frames, u64 process, u64 wakeup, u64 *state)

@@ -18,7 +18,8 @@ class Case:
     not run the case, what `check` says about it (an entry of `refusals.REFUSALS`). `unreadable`, `truncated`, `loops`
     and `divisions` are the losses of the run, `max_strlen` is what the program sets. `cold` is what bcc answers where
     BPF programs cannot wait for a page that is not in memory (`tracer info`: bpf sleepable, Linux 6.0): one hit is left
-    out and counted as unreadable. None where no such page is read.
+    out and counted as unreadable. None where no such page is read. `replayed`: the arithmetic of the target
+    makes all that it asks for, which the stack pointer that calls are told apart by is not.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Case:
     divisions: int = 0
     max_strlen: int = 1024
     cold: Out | None = None
+    replayed: bool = True
 
     def __str__(self) -> str:
         return self.name

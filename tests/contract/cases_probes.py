@@ -244,6 +244,7 @@ CASES = [
         "call:T:fact { @[arg0, retval, depth] = count(); @own[self_time <= duration] = count(); }",
         keyed("@", {(5, 120, 0): 1, (4, 24, 1): 1, (3, 6, 2): 1, (2, 2, 3): 1, (1, 1, 4): 1})
         + keyed("@own", {True: 5}),
+        replayed=False,
     ),
     Case(
         "a_function_in_two_clauses_of_calls",
@@ -251,6 +252,7 @@ CASES = [
         " call:T:fact, call:T:price { @n[func] = count(); if (self_time > duration) { @wrong = count(); } }",
         scalar("@", 15) + keyed("@n", {"fact": 5, "price": ROUNDS}),
         probes=3,
+        replayed=False,
     ),
     Case(
         "a_span_by_thread",

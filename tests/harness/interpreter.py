@@ -34,18 +34,22 @@ _LONGEST = 1 << 16
 _OF_THE_START = ("GLIBC_", "LANG", "LC_", "LD_", "MALLOC", "PYTHON", "TZ")
 """How variables begin that are read when Python starts, or before."""
 
+_RAISED = (resource.RLIMIT_NOFILE, resource.RLIMIT_MEMLOCK)
+"""Limits that a session raises in the process that opens it, here the test's, as each tracer does for itself."""
+_LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")} - {*_RAISED})
+
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE_PARENT, _CLONE_CHILD_CLEARTID, _CLONE_CHILD_SETTID = 0x8000, 0x200000, 0x1000000
 _PR_GET_TID_ADDRESS = 40
 
 
-def _surroundings(environment: Mapping[str, str]) -> object:
+def _surroundings(environment: Mapping[str, str]) -> tuple[object, ...]:
     """What a process takes over from who starts it, and a fork of an earlier start would not."""
     return (
         os.getcwd(),
         sorted((name, value) for name, value in environment.items() if name.startswith(_OF_THE_START)),
         [number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN],
-        [resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")],
+        [resource.getrlimit(number) for number in _LIMITS],
     )
 
 
@@ -132,14 +136,14 @@ def _serve(descriptor: int) -> None:
             message, descriptors, *_ = socket.recv_fds(asked, _LONGEST, 3)
             if not message:
                 return
-            pid = _sibling()
-            if pid == 0:
+            if _sibling() == 0:
+                os.setsid()  # before anybody knows its number, and may send a signal to the session
+                asked.send(b"%d" % os.getpid())
                 asked.close()
                 words, environment = json.loads(message)
                 _run(words, environment, descriptors)
             for received in descriptors:
                 os.close(received)
-            asked.send(b"%d" % pid)
 
 
 def _complete(class_: Any) -> None:
@@ -173,7 +177,6 @@ def _run(words: list[str], environment: dict[str, str], descriptors: list[int]) 
     """As a process of its own does it."""
     from tracer.cli.app import main
 
-    os.setsid()
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     os.closerange(3, max(descriptors) + 1)

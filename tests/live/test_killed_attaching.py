@@ -61,7 +61,7 @@ def started(
 ) -> Iterator[subprocess.Popen[bytes]]:
     program = f"{points.format(path)} {{ @ = count(); }}"
     words, null = ("--backend", backend, "-e", program), subprocess.DEVNULL
-    process = start(words, OLD if old else None, stdin=null, stdout=null, stderr=subprocess.PIPE)
+    process = start(words, OLD if old else None, warm=False, stdin=null, stdout=null, stderr=subprocess.PIPE)
     try:
         yield process
     finally:

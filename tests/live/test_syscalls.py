@@ -12,6 +12,11 @@ import pytest
 
 from tests.harness.cli import tracer
 
+ASKS_32 = """
+#include <unistd.h>
+int main(void) { for (int i = 0; i < 7; i++) { getppid(); close(100 + i); } return 0; }
+"""
+
 UNSTEADY = {"futex"}
 """Calls that a program makes more or less often as its threads happen to run."""
 NOT_COUNTED = (
@@ -30,7 +35,11 @@ def path(place: Callable[[str], Path]) -> Path:
 def of_strace(path: Path, to: Path) -> Counts:
     """Calls and errors of each, as strace counts them."""
     subprocess.run(["strace", "-f", "-c", "-U", "calls,errors,name", "-o", str(to), str(path)], check=True)
-    rows = [line.split() for line in to.read_text().splitlines()[2:-2]]
+    return rows_of(to.read_text())
+
+
+def rows_of(table: str) -> Counts:
+    rows = [line.split() for line in table.splitlines() if line.lstrip()[:1].isdigit() and not line.endswith(" total")]
     return {row[-1]: (int(row[0]), int(row[1]) if len(row) > 2 else 0) for row in rows}
 
 
@@ -60,6 +69,21 @@ def test_calls_and_errors_are_those_of_strace(backend: str, path: Path, tmp_path
     assert (calls["getppid"], calls["close"][1], calls["execve"]) == ((300, 0), 30, (2, 1))
     # It reads until the first write, and waits four times for as long.
     assert 2 * 140_000_000 < ns["read"] < 5_000_000_000 and 4 * 150_000_000 <= ns["clock_nanosleep"] < 5_000_000_000
+
+
+def test_calls_of_32_bit_programs_have_their_own_names(backend: str, tmp_path: Path) -> None:
+    """As strace has a table of their own for them. The number of a call is that of another one in 64 bits."""
+    (tmp_path / "asks32.c").write_text(ASKS_32)
+    path, to = tmp_path / "asks32", tmp_path / "counts"
+    subprocess.run(["gcc", "-m32", "-static", "-o", str(path), f"{path}.c"], check=True)
+    script = f"{path}; {path}; exit 3"
+    columns = ("-U", "calls,errors,name", "-o", str(to))
+    subprocess.run(["strace", "-f", "-c", *columns, "sh", "-c", script])
+    ours, _, theirs = to.read_text().partition("System call usage summary for 32 bit mode:\n")
+    calls = counts(tracer("syscalls", "--json", "--follow", "--backend", backend, "-c", f"sh -c '{script}'").text)[0]
+    told = rows_of(ours) | {f"i386:{name}": counted for name, counted in rows_of(theirs).items()}
+    assert steady(calls) == steady(told)
+    assert (calls["i386:getppid"], calls["i386:close"]) == ((14, 0), (14, 14))
 
 
 def test_what_begins_anew_is_counted_anew(backend: str, path: Path) -> None:

@@ -26,7 +26,7 @@ COMMANDS = "tracer/cli/arguments.py"
 """Where `uprobe` and `usdt` are commands."""
 
 NAMES = frozenset((*KINDS, *KINDS_OF_SITES, *(kind.clause.name for kind in KINDS.values())))
-OTHERS = frozenset(("end", "ret", "probe", "call"))
+OTHERS = frozenset(("end", "ret", "probe", "call", "self"))
 """Names that other things have too (instructions, built-ins): they count beside something named `kind`."""
 
 

@@ -3,12 +3,14 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.harness.cli import start, tracer, tracing
+from tests.harness.cli import ROOT, environment, start, tracer, tracing
 from tests.harness.interpreter import Fork
 
 
@@ -61,6 +63,23 @@ def test_what_a_fork_would_not_take_over_is_started_anew(tmp_path: Path, monkeyp
         signal.signal(signal.SIGUSR1, before)
     monkeypatch.chdir(tmp_path)
     assert kind() is not Fork
+
+
+def test_a_limit_that_a_session_raises_in_the_process_of_a_test_keeps_no_later_run_from_being_a_fork() -> None:
+    script = (
+        "import resource\n"
+        "from tests.harness.cli import start\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (512, 4096))\n"
+        "kinds = []\n"
+        "for _ in range(2):\n"
+        "    with start(['--version'], warm=True, stdout=-3) as process:\n"
+        "        kinds.append(type(process).__name__)\n"
+        "    from tracer.kernel.limits import raise_limits\n"
+        "    raise_limits()\n"
+        "print(kinds, resource.getrlimit(resource.RLIMIT_NOFILE))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment(), capture_output=True, text=True)
+    assert done.stdout == "['Fork', 'Fork'] (4096, 4096)\n", done.stderr
 
 
 def test_by_itself_it_goes_by_the_test(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Memory that the processor watches in processes: where it is there, how it is watched, what is said where it cannot."""
+"""Memory that the processor watches in processes: where it is there, how it is watched, and what is said where not."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def refused(error: OSError, site: Watched, address: int, clause: Clause, source:
     elif code == errno.ENOSPC:
         said = f"no debug register is free: a processor has {_REGISTERS}, for all who watch a thread"
         hint = (
-            "watch less at once, or end who uses them too; what a debugger has used in a thread stays taken until it ends"
+            "watch less at once, or end who else uses them; what a debugger has used in a thread stays taken"
+            " until that ends"
         )
     elif code == errno.EINVAL and not Abilities.detect().inherit_thread:
         said, hint = "this kernel is too old", "Linux 5.13 can watch the threads to come too"

@@ -89,9 +89,9 @@ _TAIL = 1032
 @dataclass(frozen=True, slots=True)
 class Attributes:
     """The fields of `struct perf_event_attr` that are used here; `clock` is a clockid for `use_clockid`, or None.
-    `config1` and `config2` mean what the type says, and `access` is the sort of a breakpoint. `registers` is a mask of those to sample, `stack` how many bytes of
-    the user stack, a multiple of 8; the kernel takes less where a record would else exceed 64 KiB. Of what is
-    sampled each event is a hit, or each `period`-th.
+    `config1` and `config2` mean what the type says, and `access` is the sort of a breakpoint. `registers` is a mask of
+    those to sample, `stack` how many bytes of the user stack, a multiple of 8; the kernel takes less where a
+    record would else exceed 64 KiB. Of what is sampled each event is a hit, or each `period`-th.
     """
 
     type: int
@@ -115,7 +115,8 @@ class Attributes:
         period = int(self.sample_type != 0) if self.period is None else self.period
         return _ATTR.pack(
             self.type, _ATTR.size, self.config, period, self.sample_type, self.read_format, flags, self.watermark,
-            self.access, self.config1, self.config2, 0, self.registers, self.stack, self.clock or 0, 0, 0, self.max_stack, 0,
+            self.access, self.config1, self.config2, 0, self.registers, self.stack, self.clock or 0, 0, 0,
+            self.max_stack, 0,
         )  # fmt: skip
 
 

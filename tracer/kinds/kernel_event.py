@@ -17,6 +17,7 @@ class Field(OwnOperand):
 
     `declared` is its type in C, as the event's `format` file has it. `located`: what is there is a u32 that says where
     the field's bytes are, `from_itself` counted from behind it (`__rel_loc`) rather than from the record's start.
+    `beside`: it is not in the record, but known of the thread that makes it.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Field(OwnOperand):
     signed: bool = False
     located: bool = False
     from_itself: bool = False
+    beside: bool = False
 
     @property
     def held(self) -> bool:
@@ -52,7 +54,8 @@ class KernelEvent(Site):
     @property
     def declarations(self) -> tuple[str, ...]:
         """See `Site`."""
-        return tuple([str(spec.operand) for spec in self.args])
+        fields = [spec.operand for spec in self.args]
+        return tuple([str(field) for field in fields if not (isinstance(field, Field) and field.beside)])
 
     @property
     def indivisible(self) -> str:

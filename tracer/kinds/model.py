@@ -14,8 +14,7 @@ from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import Diagnostic, Fault, Span, TracerError
 
 if TYPE_CHECKING:
-    from tracer.kinds.site import FileSite, Site
-    from tracer.kinds.watched import InFile
+    from tracer.kinds.site import FileIdentity, FileSite, Site
 
 UNITS = "hz", "ms", "s", "us"
 LONGEST_PERIOD_NS = 1 << 62
@@ -180,6 +179,19 @@ class Machine(Protocol):
         """The remedy where there is none of a name."""
 
 
+@dataclass(frozen=True, slots=True)
+class InFile:
+    """The place of a variable in a file: `address` there; `code` is the file offset and the address of the segment of
+    its code, by which a process's mappings tell where the file is loaded.
+    """
+
+    path: str
+    shown: str
+    identity: FileIdentity
+    address: int
+    code: tuple[int, int]
+
+
 class Memory(Protocol):
     """The memory of the traced processes in which a kind looks for sites; the resolver hands it to
     `ProbeKind.watches`.
@@ -196,10 +208,11 @@ class ProbeKind:
     `spellings`: every word for it. `form`: how it is written, for hints and the reference. `build` makes an attach
     point of its parts, the kind's word among them; raises `Fault`. `clause`: when its clauses run; `where` names such a
     clause in messages. `alone`: the site that an attach point is by itself, of a kind that looks for none. `machine`:
-    those that it finds in no file; `watches`: the one that it is in the memory of processes. `reads` is what a clause may read beside what is known everywhere: "probe" (memory,
-    stack, function of the hit process), "arguments", "note" (which says the size and sign of each argument), "return",
-    "call" (how long it took), "fields" (of an event's record), "stack" (of a program that is stopped in the kernel, or
-    anywhere), "memory" (of the process alone). `target` names what it finds in a file, "" where it goes into none; `sites` finds it there. `pattern`:
+    those that it finds in no file; `watches`: the one that is in the memory of processes. `reads` is what a clause may
+    read beside what is known everywhere: "probe" (memory, stack, function of the hit process), "arguments", "note"
+    (which says the size and sign of each argument), "return", "call" (how long it took), "fields" (of an event's
+    record), "stack" (of a program that is stopped in the kernel, or anywhere), "memory" (of the process alone).
+    `target` names what it finds in a file, "" where it goes into none; `sites` finds it there. `pattern`:
     provider, name and whether the name is C++'s alone, of what follows the file where it is listed; raises `ValueError`
     with what it takes. `units`: what follows the word where there is no file to list. `places`: what `Site.kind` says
     of its sites. `told`: what they are called together, and the value that tells them apart.

@@ -18,7 +18,7 @@ KINDS: Final[dict[AttachKind, ProbeKind]] = {
     kind.name: kind
     for kind in (
         USDT, UPROBE, URETPROBE, CALL, TRACEPOINT, PROFILE, SOFTWARE, HARDWARE, WATCHPOINT, INTERVAL, SELF, BEGIN, END,
-    )  # fmt: skip
+    )
 }
 KINDS_OF_SITES: Final[dict[str, ProbeKind]] = {place: kind for kind in KINDS.values() for place in kind.places}
 """By what `Site.kind` says."""

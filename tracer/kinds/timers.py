@@ -135,7 +135,8 @@ WATCHPOINT = ProbeKind(
 def _self(text: str, parts: list[Part], span: Span) -> AttachPoint:
     words = [part.text for part in parts[1:]]
     if words != ["signal", SIGNAL]:
-        at_fault = next((part.span for part, right in zip(parts[1:], ("signal", SIGNAL)) if part.text != right), span)
+        pairs = zip(parts[1:], ("signal", SIGNAL), strict=False)
+        at_fault = next((part.span for part, right in pairs if part.text != right), span)
         raise malformed(SELF.form, at_fault, f"a probe on tracer itself is at the signal {SIGNAL} alone")
     return AttachPoint("self", text, span)
 

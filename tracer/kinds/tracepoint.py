@@ -41,6 +41,7 @@ def _site(system: str, name: str, layout: str) -> Site:
     (number,) = (int(line["ID"]) for line in lines if "ID" in line)
     fields = [_field(line) for line in lines if "field" in line and "offset" in line]
     event_fields = sorted((spec for spec in fields if not spec.text.startswith("common_")), key=_offset)
+    event_fields += _of_thread() if system == "raw_syscalls" else []
     return KernelEvent("tracepoint", f"tracepoint:{system}:{name}", "", tuple(event_fields), 0, system, name, number)
 
 
@@ -57,6 +58,17 @@ def _field(line: dict[str, str]) -> ArgSpec:
     signed = number and line["signed"] == "1"
     field = Field(name, declared, offset, size, number, signed, located, declared.startswith("__rel_loc "))
     return ArgSpec(name, size if number else 8, signed, field)
+
+
+def _of_thread() -> list[ArgSpec]:
+    """`abi`, by perf's numbers: 1 in a program of 32 bits, whose system calls have other numbers, and 2 elsewhere."""
+    from tracer.kinds.arch import X86_64, native
+    from tracer.kinds.kernel_event import Field
+    from tracer.kinds.site import ArgSpec
+
+    if native() is not X86_64:
+        return []
+    return [ArgSpec("abi", 8, False, Field("abi", "unsigned long", 0, 8, True, beside=True))]
 
 
 def _offset(spec: ArgSpec) -> int:

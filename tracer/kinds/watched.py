@@ -5,15 +5,10 @@ The numbers are those of `<linux/hw_breakpoint.h>`, the modes bpftrace's.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tracer.dataclass import dataclass
 from tracer.errors import Diagnostic, Fault, Span, TracerError, printable
-from tracer.kinds.model import AttachPoint, Memory, Part, ProbeKind, count_of, malformed
+from tracer.kinds.model import AttachPoint, InFile, Memory, Part, ProbeKind, count_of, malformed
 from tracer.kinds.site import Site
-
-if TYPE_CHECKING:
-    from tracer.kinds.site import FileIdentity
 
 LENGTHS = 1, 2, 4, 8
 """Bytes that a debug register can watch."""
@@ -21,19 +16,6 @@ LENGTHS = 1, 2, 4, 8
 EXECUTED = 4
 _MODES = {"w": 2, "rw": 3, "x": EXECUTED}
 _LAST_ADDRESS = (1 << 64) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class InFile:
-    """The place of a variable in a file: `address` there; `code` is the file offset and the address of the segment of
-    its code, by which a process's mappings tell where the file is loaded.
-    """
-
-    path: str
-    shown: str
-    identity: FileIdentity
-    address: int
-    code: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +78,8 @@ def site(point: AttachPoint, memory: Memory) -> Site:
     assert point.name is not None
     variable, length = memory.variable(point.path, point.name)
     if point.access == EXECUTED:
-        raise TracerError(f"{printable(point.name)} is a variable, which is not executed", "uprobe:FILE:FUNCTION")
+        message = f"{printable(point.name)} is a variable, which is not executed"
+        raise TracerError(message, "uprobe:FILE:FUNCTION sees calls")
     unaligned = misplaced(variable.address, length, point.access)
     if unaligned:
         raise TracerError(f"{printable(point.name)}: {unaligned}", "watch a part of it: watchpoint:ADDRESS:1:w")

@@ -13,16 +13,23 @@ _OTHER_PROBES = (
     " probe (usdt:FILE:PROVIDER:NAME)"
 )
 
+EVENT = "EVENT"
+"""Stands in a remedy for the name of what was asked for."""
+
 PROBES: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         _words(
-            "kprobe k kretprobe kr kfunc kretfunc fentry f fexit fr rawtracepoint rt watchpoint "
-            "w asyncwatchpoint aw iter it"
+            "kprobe k kretprobe kr kfunc kretfunc fentry f fexit fr iter it"
         ),
         (_KERNEL, _OTHER_PROBES),
     ),
     **dict.fromkeys(
-        ("self",), ("tracer has no probes on itself", "interval:s:1 runs a clause at fixed times")
+        ("rawtracepoint", "rt"),
+        ("tracer reads an event's fields and not its arguments", f"tracepoint:SYSTEM:{EVENT} is at the same place"),
+    ),
+    **dict.fromkeys(
+        ("asyncwatchpoint", "aw"),
+        ("it watches where an argument of a function leads", "watchpoint:ADDRESS:LENGTH:w watches an address"),
     ),
 }
 """Probe types, long and short names."""
@@ -33,7 +40,6 @@ SHORT_PROBES = {
     "f": "fentry",
     "fr": "fexit",
     "rt": "rawtracepoint",
-    "w": "watchpoint",
     "aw": "asyncwatchpoint",
     "it": "iter",
 }
@@ -44,7 +50,7 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(
         ("kstack", "stack"), ("it is a stack of the kernel, which tracer does not walk", "ustack is the program's own")
     ),
-    "unwatch": ("there are no watchpoints", None),
+    "unwatch": ("watchpoints last as long as the trace", "a predicate leaves hits out"),
     "write_user": ("tracer writes nothing into what is traced", None),
     **dict.fromkeys(("elf_is_exe", "elf_info"), ("it is bpftrace's own, for uaddr()", "uaddr() is there")),
 }

@@ -198,7 +198,8 @@ def _units(pattern: str | None) -> list[tuple[ProbeKind, str]]:
     if not colon or kind is None or not kind.units:
         return []
     matches = matcher(rest.partition(":")[0] or "*")
-    beginnings = [(kind, f"{kind.name}:{unit}" + ":" * (":" not in unit)) for unit in kind.units() if matches(unit.partition(":")[0])]
+    units = [unit for unit in kind.units() if matches(unit.partition(":")[0])]
+    beginnings = [(kind, f"{kind.name}:{unit}" + ":" * (":" not in unit)) for unit in units]
     if not beginnings:
         raise TracerError(f"no probe matches '{printable(pattern or '')}'", f"{word}:* lists the units")
     return beginnings

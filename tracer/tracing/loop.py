@@ -245,16 +245,15 @@ class _Trace:
             if self.duration_ns is not None and time.monotonic_ns() - self.started >= self.duration_ns:
                 self.controls.stop = True
             if self.controls.print_maps:
-                self.controls.print_maps = False
-                self.run_signalled()
+                self.signalled()
             if self.code is not None or (self.watched is not None and self.watched.ended()):
                 return
             self.consumer.flush()
             if self.guard is not None:
                 self.guard.look(self.session, time.monotonic_ns)
                 self.guard.tell()
-                waits = self.timers or self.at_signal or (self.watched is not None and self.watched.child_pid)
-                if self.guard.idle and not waits:
+                others = self.timers or self.at_signal or (self.watched is not None and self.watched.child_pid)
+                if self.guard.idle and not others:
                     return
 
     def wait_s(self) -> float:
@@ -279,14 +278,13 @@ class _Trace:
             if self.code is None:
                 self.run_handler([timer.entry])
 
-    def run_signalled(self) -> None:
-        """A signal has come that shows the maps, or runs clauses where the program has some for it."""
-        if not self.at_signal:
-            self.run_handler([], self._maps())
-            return
-        self.consume(self.session.events(0, time.monotonic_ns()))
+    def signalled(self) -> None:
+        """Shows the maps, or runs what the program does at the signal."""
+        self.controls.print_maps = False
+        if self.at_signal:
+            self.consume(self.session.events(0, time.monotonic_ns()))
         if self.code is None:
-            self.run_handler(self.at_signal)
+            self.run_handler(self.at_signal, None if self.at_signal else self._maps())
 
     def consume(self, events: Iterable[Event]) -> None:
         """Handles events. Where a signal asks for the end, the session keeps those that follow for its drain."""

@@ -93,12 +93,17 @@ PROGRAMS: dict[tuple[str, ...], str] = {
     ),
     ("syscalls", "--by", "comm", "--filter", "args.id == 3", "--top", "2"): (
         "config = { print_maps_on_exit = false }\n"
-        "span:tracepoint:raw_syscalls:sys_enter..tracepoint:raw_syscalls:sys_exit /args.id == 3/"
-        " { $id = after(args.id) == -1 ? args.id : after(args.id); $ns = $id == args.id ? duration : 0;"
-        " @ns[comm, syscall_name($id)] = sum($ns); @quantiles[comm, syscall_name($id)] = quantiles($ns, 50, 99);"
+        "span:tracepoint:raw_syscalls:sys_enter..tracepoint:raw_syscalls:sys_exit"
+        " /args.id != (args.abi == 1 ? 1 : 60) && (args.id == 3)/ { @ns[comm, syscall_name(args.id, args.abi)]"
+        " = sum(duration); @quantiles[comm, syscall_name(args.id, args.abi)] = quantiles(duration, 50, 99);"
         " $errno = -after(args.ret); if ($errno > 0 && $errno < 4096)"
-        " { @errors[comm, syscall_name($id), $errno] = count(); } }\n"
+        " { @errors[comm, syscall_name(args.id, args.abi), $errno] = count(); } }\n"
         "END { print(@errors, 2); print(@ns, 2); print(@quantiles, 2); }\n"
+    ),
+    ("profile",): "profile:hz:99 /pid/ { @[ustack] = count(); }\n",
+    ("profile", "--filter", "cpu == 0"): "profile:hz:99 /pid && (cpu == 0)/ { @[ustack] = count(); }\n",
+    ("profile", "--hz", "49", "--python", "--by", "comm", "-c", "true"): (
+        "profile:hz:49 { @[comm, ustack(python)] = count(); }\n"
     ),
     ("flame", "--probe", "libc:malloc", "--weight", "arg0"): "uprobe:libc:malloc { @[ustack] = sum(arg0); }\n",
 }

@@ -15,6 +15,7 @@ from tracer.lang.syntax.parser import parse
 PROGRAMS = [block.program for kind in ("dumps", "errors") for file in files(kind) for block in blocks(file)]
 PROGRAMS += [case.program for case in CASES]
 PROGRAMS += [case.program for case in cases()]
+PROGRAMS += ["call:T:a /arg0 / 2 > 1/ // big\n call:T:b\n/* own */\nuprobe:T:c /arg2/ { @++; }\nusdt:T:a:b"]
 PROGRAMS += ["BEGIN { ; }", "BEGIN { if (1) { ; } else {; } }"]
 PROGRAMS += ["BEGIN { print(((struct a::Box<b::Item<int>, 2>*)1)->v < a::Col::Red); let $x: a::Item * = 0; }"]
 PROGRAMS += ["BEGIN { $x = 1; print((- -$x, + +1, - - -1, !!$x, - --$x)); }"]
@@ -92,3 +93,10 @@ def test_the_layout_changes_nothing_else(program: str) -> None:
     text = laid_out(Source(program))
     assert print_ast(parse(Source(text), PARAMS)) == tree
     assert laid_out(Source(text)) == text
+
+
+def test_probes_without_bodies_keep_a_line_for_each() -> None:
+    text = "call:T:a /arg0 / 2 > 1/ // big\n call:T:b\nuprobe:T:c { @++; }\nusdt:T:a:b"
+    assert laid_out(Source(text)) == (
+        "call:T:a\n/arg0 / 2 > 1/\n// big\ncall:T:b\nuprobe:T:c\n{\n  @++;\n}\nusdt:T:a:b\n"
+    )

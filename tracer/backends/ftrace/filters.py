@@ -187,8 +187,8 @@ def _of_bits(op: str, tested: Op, source_of: SourceOf, fetches: tuple[Fetch, ...
 
 
 def _is_memory(fetch: Fetch) -> bool:
-    """Whether it is 0 where it cannot be read."""
-    return "(" in fetch.place or "@" in fetch.place
+    """Whether it is 0 where it cannot be read, or no part of the event."""
+    return fetch.beside or "(" in fetch.place or "@" in fetch.place
 
 
 def plain(value: Value) -> Value:

@@ -24,6 +24,9 @@ class Fetch:
     place: str
     type: str
 
+    beside = False
+    """Whether it is no field: the mode of the program, which samples have behind the event (PERF_SAMPLE_REGS_USER)."""
+
     def name(self, number: int) -> str:
         """The name of the field that holds it, which is the event's fetch argument of that number."""
         return f"f{number}"

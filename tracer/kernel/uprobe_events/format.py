@@ -30,7 +30,7 @@ def parse_format(text: str, fetches: Sequence[Fetch]) -> EventFormat:
     fetched: dict[str, FieldAt] = {}
     end = 2  # the event's number, which is the first field of all
     for index, fetch in enumerate(fetches):
-        field = fields.get(fetch.name(index))
+        field = fields.get(fetch.name(index)) if not fetch.beside else _behind(fields)
         if field is None or (field.size, field.dynamic) != (fetch.size, fetch.is_dynamic) or field.offset < end:
             message = f"this kernel lays out events in an unknown way: f{index} is not {fetch.type}"
             raise TracerError(message, _REPORT, text)
@@ -39,3 +39,9 @@ def parse_format(text: str, fetches: Sequence[Fetch]) -> EventFormat:
     if not 0 < number < 1 << 16:
         raise TracerError("this kernel lays out events in an unknown way: no number", _REPORT, text)
     return EventFormat(number, fields | fetched)
+
+
+def _behind(fields: dict[str, FieldAt]) -> FieldAt:
+    """The first word behind the raw data of a sample, which with the 4 bytes of its size fills words of 8."""
+    size = max(field.offset + field.size for field in fields.values())
+    return FieldAt((size + 4 + 7) // 8 * 8 - 4, 8, False, False)

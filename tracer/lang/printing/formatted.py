@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from tracer.dataclass import NamedTuple
 from tracer.errors import Fault, ProgramError, Source
+from tracer.kinds.registry import SPELLINGS
 from tracer.lang.syntax import attach
 from tracer.lang.syntax.cursor import TAGS
 from tracer.lang.syntax.lexer import OPERATORS
@@ -24,6 +25,7 @@ _WORD = re.compile(
     re.S,
 )
 _PARAM = re.compile(r"\$\d")
+_SLASH_AND_BLANKS = re.compile(r"/(?:\s|//[^\n]*\n|/\*.*?\*/)*", re.S)
 _DIRECTIVE = re.compile(r"[ \t]*#(?:\\\n|[^\n])*")
 _HEADED = ("if", "while", "for", "unroll", "else")
 _words_of = str.split
@@ -131,7 +133,7 @@ class _Layout:
             self.position += 1
             self.out.append(f"/{_line(predicate)}/\n")
             self._comments()
-        if self.position < len(self.text):  # else it shows its hits
+        if self.position < len(self.text) and not self._begins_clause(self.position):  # else it shows its hits
             self.out.append(_block(self._body(), 0) + "\n")
 
     def _key(self) -> str:
@@ -156,11 +158,20 @@ class _Layout:
             self._skip()
 
     def _closes(self) -> bool:
-        """Whether the slash that is next ends the predicate: a block follows, or nothing."""
+        """Whether the slash that is next ends the predicate: a block follows, or nothing, or another clause."""
         lines = self._skip()
         if self.text[self.position : self.position + 1] != "/" or lines < 0:
             return self.position >= len(self.text)
-        return re.compile(r"/(?:\s|//[^\n]*\n|/\*.*?\*/)*(?:\{|\Z)", re.S).match(self.text, self.position) is not None
+        blanks = _SLASH_AND_BLANKS.match(self.text, self.position)
+        assert blanks is not None
+        behind = blanks.end()
+        return self.text[behind : behind + 1] in ("{", "") or self._begins_clause(behind)
+
+    def _begins_clause(self, position: int) -> bool:
+        """See `Cursor.begins_clause`."""
+        begins_line = not self.text[self.text.rfind("\n", 0, position) + 1 : position].strip()
+        word = _WORD.match(self.text, position)
+        return begins_line and word is not None and word[0] in SPELLINGS and self.text.startswith(":", word.end())
 
     def _body(self) -> list[_Word]:
         """The words of a block, its braces included."""

@@ -209,7 +209,9 @@ def refusal(word: str) -> tuple[str, str] | None:
 
 def _unknown_kind(word: str, parts: list[Part], span: Span) -> Diagnostic:
     if (refused := refusal(word)) is not None:
-        return Diagnostic(refused[0], span, refused[1])
+        from tracer.lang.unsupported import EVENT
+
+        return Diagnostic(refused[0], span, refused[1].replace(EVENT, parts[-1].text) if len(parts) > 1 else refused[1])
     if not word:
         return Diagnostic("the attach point has no probe type", span, "it starts with usdt:, uprobe:, BEGIN, …")
     from tracer.lang import suggest

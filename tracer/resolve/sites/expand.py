@@ -7,7 +7,6 @@ been checked by `safety` and `returns`. What reads files is imported when there 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
@@ -84,22 +83,10 @@ def expand(
             sites: list[FileSite] = []
             offsets: set[int] = set()
             for number, point in enumerate(clause.points):
-                watch = KINDS[point.kind].watches
-                if watch is not None and within is None:
-                    from tracer.resolve.sites.watched_variables import Variables
-
+                kind = KINDS[point.kind]
+                if machine is not None and (kind.machine is not None or kind.watches is not None):
                     try:
-                        site_limit.check(1, "this means 1 place")
-                        by_themselves[index] += (watch(point, Variables(files, target)).of_point(number),)
-                        site_limit = site_limit.less(1)
-                    except TracerError as error:
-                        fault = Diagnostic(error.message, point.span, error.hint)
-                        (absent if isinstance(error, NothingThere) else faults).append(fault)
-                    continue
-                look = KINDS[point.kind].machine
-                if look is not None and machine is not None:
-                    try:
-                        events = [site.of_point(number) for site in look(point, machine())]
+                        events = [site.of_point(number) for site in _in_no_file(point, machine, files, target)]
                         site_limit.check(len(events), f"this means {len(events)} events")
                     except TracerError as error:
                         fault = Diagnostic(error.message, point.span, error.hint)
@@ -138,7 +125,9 @@ def expand(
                 if len(point_offsets) == len(point_sites) and offsets.isdisjoint(point_offsets):
                     sites += point_sites
                 else:
-                    sites = _each_once([*sites, *point_sites])
+                    from tracer.resolve.sites.shared_places import each_once
+
+                    sites = each_once([*sites, *point_sites])
                 offsets |= point_offsets
             result[index] = tuple(sites)
             site_limit = site_limit.less(len(sites))
@@ -165,6 +154,16 @@ def expand(
             replace(fault, message=f"left out: {fault.message}", severity="warning", lacking=True) for fault in absent
         ]
     return {index: (*fileless, *result[index]) for index, fileless in by_themselves.items()}
+
+
+def _in_no_file(point: AttachPoint, machine: Callable[[], Machine], files: _Files, target: Target) -> Sequence[Site]:
+    """The sites that the machine has, or the memory of processes. Raises as `ProbeKind.machine`."""
+    kind = KINDS[point.kind]
+    if kind.watches is None:
+        return [] if kind.machine is None else kind.machine(point, machine())
+    from tracer.resolve.sites.watched_variables import Variables
+
+    return [kind.watches(point, Variables(files.open, target))]
 
 
 def _walks_stacks(program: Program) -> bool:
@@ -197,19 +196,6 @@ def _and_without(hint: str | None) -> str:
     """The remedy for an attach point that matches nothing, while others match."""
     remedy = "config = { missing_probes = warn } leaves it out"
     return remedy if hint is None else f"{hint} ({remedy})"
-
-
-def _each_once(sites: list[FileSite]) -> list[FileSite]:
-    """Keeps one site for each place. Where two attach points mean a place, it belongs to the one that means fewer
-    places.
-    """
-    meant = Counter(site.point for site in sites)
-    kept: dict[object, FileSite] = {}
-    for site in sites:
-        key = (site.kind, site.place, site.probe)
-        if meant[kept.setdefault(key, site).point] > meant[site.point]:
-            kept[key] = site
-    return list(kept.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ alone is taken as it is; `usdt_sites` says it of notes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tracer.dataclass import NamedTuple, replace
@@ -101,3 +102,16 @@ def _folds(path: str) -> bool:
             return linker_folds(elf)
     except TracerError:  # it has gone since
         return False
+
+
+def each_once(sites: list[FileSite]) -> list[FileSite]:
+    """Keeps one site for each place. Where two attach points mean a place, it belongs to the one that means fewer
+    places.
+    """
+    meant = Counter(site.point for site in sites)
+    kept: dict[object, FileSite] = {}
+    for site in sites:
+        key = (site.kind, site.place, site.probe)
+        if meant[kept.setdefault(key, site).point] > meant[site.point]:
+            kept[key] = site
+    return list(kept.values())

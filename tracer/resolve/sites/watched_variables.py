@@ -1,14 +1,15 @@
-"""Variables that a watchpoint names: their places in their files, and how many bytes the processor is to watch there."""
+"""Variables that a watchpoint names: their places in files, and how many bytes the processor is to watch there."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError, and_more, printable
+from tracer.kinds.model import InFile
 from tracer.kinds.site import FileSite, Target
-from tracer.kinds.watched import LENGTHS, InFile
+from tracer.kinds.watched import LENGTHS
 from tracer.lang.types import ArrayType, NamedType, StructType, Type, memory_size
 from tracer.resolve.dwarf.debug_info import DebugInfo
 from tracer.resolve.elf.structures import PF_X
@@ -18,7 +19,7 @@ from tracer.resolve.symbols.demangle import demangler
 
 if TYPE_CHECKING:
     from tracer.resolve.binary import Binary
-    from tracer.resolve.sites.expand import _Files
+    from tracer.resolve.files.paths import Found
 
 _PARTS = re.compile(r"(?:\.\w+|\[\d+\])*\Z")
 _PART = re.compile(r"\.(\w+)|\[(\d+)\]")
@@ -29,8 +30,8 @@ _MOST = 8
 class Variables:
     """See `kinds.model.Memory`."""
 
-    def __init__(self, files: _Files, target: Target) -> None:
-        self._files = files
+    def __init__(self, open: Callable[[Found], Binary], target: Target) -> None:
+        self._open = open
         self._target = target
 
     def variable(self, path: str, name: str) -> tuple[InFile, int]:
@@ -42,7 +43,7 @@ class Variables:
         candidates = find_files(path, self._target)
         if len(candidates) > 1:
             raise TracerError(f"{printable(path)} is {len(candidates)} files in these processes", "name one of them")
-        binary = self._files.open(candidates[0])
+        binary = self._open(candidates[0])
         symbol_name, parts = _apart(binary, name)
         symbol = variable_of(binary.symbols, symbol_name, demangler)
         if isinstance(symbol, str):
@@ -63,9 +64,8 @@ class Variables:
 def _apart(binary: Binary, name: str) -> tuple[str, str]:
     """The variable and what follows it. Compilers put dots into names too: `count.0`."""
     ends = [position for position in range(len(name), 0, -1) if _PARTS.match(name, position)]
-    return next(
-        ((name[:end], name[end:]) for end in ends if binary.symbols.variables(name[:end])), (name[: ends[-1]], name[ends[-1] :])
-    )  # fmt: skip
+    end = next((end for end in ends if binary.symbols.variables(name[:end])), ends[-1])
+    return name[:end], name[end:]
 
 
 def _part(binary: Binary, symbol: str, parts: str, address: int, size: int) -> tuple[int, int]:
@@ -91,14 +91,16 @@ def _part(binary: Binary, symbol: str, parts: str, address: int, size: int) -> t
             type = _settled(debug, type.item)
             address += int(part[2]) * memory_size(type)
         elif not known:
-            raise TracerError(f"there is no debug information of {printable(name)}", "watch it by its address: watchpoint:ADDRESS:LENGTH:w")
+            hint = "watch it by its address: watchpoint:ADDRESS:LENGTH:w"
+            raise TracerError(f"there is no debug information of {printable(name)}", hint)
         else:
             raise TracerError(f"{printable(name)} has no part {part[0]}", _would_do(debug, name, type))
         name += part[0]
     size = memory_size(type) if parts else size
     if size not in LENGTHS:
-        hint = _would_do(debug, name, type) if known else "watch a part of it by its address: watchpoint:ADDRESS:8:w"
-        raise TracerError(f"the processor watches 1, 2, 4 or 8 bytes, and {printable(name)} has {size}", hint)
+        by_address = "watch a part of it by its address: watchpoint:ADDRESS:8:w"
+        remedy = _would_do(debug, name, type) if known else by_address
+        raise TracerError(f"the processor watches 1, 2, 4 or 8 bytes, and {printable(name)} has {size}", remedy)
     return address, size
 
 

@@ -92,8 +92,8 @@ class Attacher(Protocol):
     """The programs of some kinds of probes, and the way in which they are attached.
 
     Where its programs run at the hits of all processes, whichever are traced, they test whose hit it is
-    (`Plan.shared`). `in_order`: those at one site run in the order in which they were attached; else the last first. `cookies`:
-    what is attached tells its programs the cookie of its site; where not, a program is for one site.
+    (`Plan.shared`). `in_order`: those at one site run in the order in which they were attached; else the last first.
+    `cookies`: what is attached tells its programs the cookie of its site; where not, a program is for one site.
     """
 
     in_order: bool

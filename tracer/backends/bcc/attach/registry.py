@@ -30,7 +30,7 @@ _WATCHED: Final = frozenset(WATCHPOINT.places)
 
 def _of(place: str) -> Attacher:
     if place in _WATCHED:
-        from tracer.backends.bcc.attach.watched import WATCHES
+        from tracer.backends.bcc.attach.sampled import WATCHES
 
         return WATCHES
     if place not in _SAMPLED:

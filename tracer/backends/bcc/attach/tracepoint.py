@@ -32,6 +32,8 @@ class _Record:
         spec = function.variant.args[index]
         field = cast("Field", spec.operand)
         word = c.c_type(name.type)
+        if field.beside:
+            return c.cast(word, function.declare(name.id, IntType(64, False), c.call("program_abi")))
         if field.held:
             return c.cast(word, c.C(_address(field), "u64"))
         held = c.c_type(IntType(8 * spec.size, spec.signed))

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Field(Fetch):
-    """A field that the event has: its place is its name."""
+    """A field that the event has: its place is its name. See `Fetch.beside`."""
 
     offset: int = 0
     located: bool = False
+    beside: bool = False
 
     def name(self, number: int) -> str:
         return self.place
@@ -50,7 +51,8 @@ class _Tracepoints:
         return None
 
     def fields(self, site: Site) -> Sequence[Fetch]:
-        return [_fetch(cast("Field", spec.operand)) for spec in site.args]
+        fields = [cast("Field", spec.operand) for spec in site.args]
+        return [_fetch(field) for field in fields if not field.beside]
 
     def returned(self, site: Site, register: str) -> str:
         return ""
@@ -72,6 +74,8 @@ class _Tracepoints:
 
 
 def _fetch(field: Field) -> Fetch:
+    if field.beside:
+        return _Field(field.name, "u64", beside=True)
     if field.located:
         return _Field(field.name, "u32", field.offset, True)
     if field.held:

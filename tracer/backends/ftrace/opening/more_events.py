@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
+from tracer.backends.ftrace.attach.not_opened import NeedsSamples
 from tracer.backends.ftrace.opening.open_events import opening
 from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent, tallies
 from tracer.backends.ftrace.read.copies import FIRST
-from tracer.backends.ftrace.read.descriptors import NeedsSamples, Opening
+from tracer.backends.ftrace.read.descriptors import Opening
 from tracer.backends.ftrace.refusals import check_panic
 from tracer.backends.precheck import unprobable
 from tracer.dataclass import replace

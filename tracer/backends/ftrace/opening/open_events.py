@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
+from tracer.backends.ftrace.attach.not_opened import CannotOpen, NeedsSamples
 from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent
 from tracer.backends.ftrace.read.attachment import Attachment
 from tracer.backends.ftrace.read.copies import FIRST
-from tracer.backends.ftrace.read.descriptors import CannotOpen, NeedsSamples, Opening
+from tracer.backends.ftrace.read.descriptors import Opening
 from tracer.backends.ftrace.refusals import at_clause
 from tracer.errors import ProgramError, Source, TracerError
 from tracer.kernel.trials.instructions import NOT_PROBED, may_go_without
@@ -119,10 +120,14 @@ def _check_placed(events: Sequence[ProbeEvent], target: Target, source: Source) 
 
 
 def opening(event: ProbeEvent, definitions: Definitions, copied: int) -> Opening:
-    """How an event is opened, with so many `copied` bytes of the stack where it wants that."""
+    """How an event is opened, with so many `copied` bytes of the stack where it wants that; then registers are there too,
+    which all samples with registers have in the same way.
+    """
+    wants_mode = any(fetch.beside for place in event.places for fetch in place.fetches)
     return Opening(
         definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
-        copied if event.wants_stack else 0, early=event.ends, sampled=event.of_perf and event.of_perf[0],
+        copied if event.wants_stack or wants_mode else 0, early=event.ends,
+        sampled=event.of_perf and event.of_perf[0], mode=wants_mode,
     )  # fmt: skip
 
 

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from tracer.backends.ftrace.attach.not_opened import CannotOpen, NeedsSamples, ProcessEnded
 from tracer.backends.ftrace.program import FtraceProgram
 from tracer.backends.ftrace.read.copies import Copies, Copy
-from tracer.backends.ftrace.read.descriptors import CannotOpen, NeedsSamples, Opener, Opening, ProcessEnded
+from tracer.backends.ftrace.read.descriptors import Opener, Opening
 from tracer.backends.ftrace.read.leader import Leaders, takes_descriptors
 from tracer.backends.ftrace.read.reader import Reader
 from tracer.backends.ftrace.samples.decoder import Decoder

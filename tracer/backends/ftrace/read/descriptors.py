@@ -30,14 +30,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
+from tracer.backends.ftrace.attach.not_opened import CannotOpen, NeedsSamples, ProcessEnded
 from tracer.dataclass import dataclass, field, replace
-from tracer.errors import WANTING, TracerError
 from tracer.host.stat import threads_of
 from tracer.kernel import bpf, perf
-from tracer.kernel.limits import COLLISION, ONE_SEMAPHORE, allowed_descriptors, check_room
+from tracer.kernel.limits import allowed_descriptors, check_room
 from tracer.kernel.syscall import Call
 from tracer.kernel.trials.abilities import Abilities
-from tracer.kernel.trials.instructions import NOT_PROBED, REMEDY
 
 if TYPE_CHECKING:
     from tracer.kernel.workers.watcher import Watcher
@@ -56,7 +55,7 @@ class Opening:
     """An event to open: its number, its filter, and whether it is counted or sampled; with so many bytes of the
     `stack`, or 0. `marked`: its samples end with one more word (see `copies`). `early`: it is enabled
     before others and disabled after them, as it adds to their samples (see `long_strings`), or sees calls end.
-    `sampled`: the site of one that is no trace event.
+    `sampled`: the site of one that is no trace event. `mode`: its samples tell the mode of the program.
     """
 
     id: int
@@ -66,6 +65,7 @@ class Opening:
     marked: bool = False
     early: bool = False
     sampled: Sampled | Watched | None = None
+    mode: bool = False
 
     @property
     def watched(self) -> Watched | None:
@@ -375,56 +375,21 @@ class Opener:
         if opening.watched is not None:
             from tracer.backends.watching import attributes as of_memory
 
-            attributes = of_memory(
-                opening.watched, 0, self.sample_type, lost, flags, self.clock, self.max_stack
-            )  # fmt: skip
+            attributes = of_memory(opening.watched, 0, self.sample_type, lost, flags, self.clock, self.max_stack)
         elif opening.sampled is not None:
             from tracer.backends.sampling import attributes as of_site
 
-            attributes = of_site(cast("Sampled", opening.sampled), self.sample_type, lost, flags, self.clock, self.max_stack)
+            site = cast("Sampled", opening.sampled)
+            attributes = of_site(site, self.sample_type, lost, flags, self.clock, self.max_stack)
         else:
             attributes = perf.Attributes(
                 perf.TYPE_TRACEPOINT, opening.id, self.sample_type, lost, flags, 0, self.clock, self.max_stack
             )
         if not opening.stack:
+            if opening.mode:  # it stands before the registers, of which there has to be one
+                return replace(attributes, sample_type=self.sample_type | perf.SAMPLE_REGS_USER, registers=1)
             return attributes
         sample_type = self.sample_type | perf.SAMPLE_REGS_USER | perf.SAMPLE_STACK_USER
         if opening.marked:
             sample_type |= perf.SAMPLE_WEIGHT
         return replace(attributes, sample_type=sample_type, registers=self.registers, stack=opening.stack)
-
-
-class ProcessEnded(TracerError):
-    """The process to trace is no more."""
-
-    def __init__(self, pid: int) -> None:
-        super().__init__(f"process {pid} has ended")
-
-
-class NeedsSamples(Exception):
-    """Counters cannot do here what samples can."""
-
-
-class CannotOpen(TracerError):
-    """A call was refused, perf_event_open where the error names none; `number` is the event's among the openings, None
-    where it was about no event.
-    """
-
-    def __init__(self, error: OSError, number: int | None = None) -> None:
-        code = error.errno or 0
-        words = "not supported" if code in NOT_PROBED else COLLISION if code == errno.EINVAL else os.strerror(code)
-        call = getattr(error, "call", "perf_event_open")
-        message = f"the kernel refused to read a probe ({call}): {words}"
-        super().__init__(message, _HINTS.get(code, "--backend bcc reads it in another way"))
-        self.number, self.code = number, code
-
-
-_HINTS = {
-    **dict.fromkeys(NOT_PROBED, REMEDY),
-    errno.EACCES: "it needs root or CAP_PERFMON; try: sysctl kernel.perf_event_paranoid=1",
-    errno.EPERM: "it needs root or CAP_PERFMON, and kernel lockdown forbids it",
-    errno.ENOSYS: "this kernel is built without CONFIG_PERF_EVENTS, or a seccomp filter forbids perf_event_open",
-    **WANTING,
-    errno.EINVAL: ONE_SEMAPHORE,
-    errno.EIO: "the kernel could not place the breakpoint: choose another place (see dmesg)",
-}

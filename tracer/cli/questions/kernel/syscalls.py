@@ -32,19 +32,21 @@ def command(asked: Asked, counting: Counting, results: Results) -> int:
 def program(counting: Counting) -> str:
     """The program. Raises `ProgramError`, `UsageError`.
 
-    A call that returns has its number still, but from a handler of a signal, which leaves -1. Where a thread that is
-    not the first executes a program, it returns with the number of the first one, whose own call is over: so the
-    number is that of the return, and the time, which is of another call, is left out.
+    exit() has no return. But where the first thread of a process has ended so, and another executes a program, that one
+    returns with the number of the first.
     """
-    from tracer.cli.questions.text import clause_of
+    from tracer.cli.questions.text import Words, clause_of
+    from tracer.kinds.arch import AARCH64, native
     from tracer.render.tables.syscalls import ERRORS, QUANTILES, TIMES
 
     key, only = counting.words()
     before, after = counting.printed(ERRORS, TIMES, QUANTILES)
-    keys = ", ".join(filter(None, (key.text, "syscall_name($id)")))
+    name, ending = ("args.id, args.abi", "(args.abi == 1 ? 1 : 60)") if native() is not AARCH64 else ("args.id", "93")
+    returned = f"args.id != {ending}"
+    holds = Words(f"{returned} && ({only.text})" if only.text else returned)
+    keys = ", ".join(filter(None, (key.text, f"syscall_name({name})")))
     body = (
-        "$id = after(args.id) == -1 ? args.id : after(args.id); $ns = $id == args.id ? duration : 0; "
-        f"{TIMES}[{keys}] = sum($ns); {QUANTILES}[{keys}] = quantiles($ns, 50, 99); $errno = -after(args.ret); "
-        f"if ($errno > 0 && $errno < 4096) {{ {ERRORS}[{keys}, $errno] = count(); }}"
+        f"{TIMES}[{keys}] = sum(duration); {QUANTILES}[{keys}] = quantiles(duration, 50, 99);"
+        f" $errno = -after(args.ret); if ($errno > 0 && $errno < 4096) {{ {ERRORS}[{keys}, $errno] = count(); }}"
     )
-    return before + clause_of(_SPAN, only, body) + after
+    return before + clause_of(_SPAN, holds, body) + after

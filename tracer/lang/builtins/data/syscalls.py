@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 from tracer.kinds.arch import AARCH64, native
-from tracer.lang.constructs import BuiltinFunction, Parameter
+from tracer.lang import typed
+from tracer.lang.constructs import BuiltinFunction, Call, Parameter
 from tracer.lang.fold import cast
-from tracer.lang.types import SyscallType
+from tracer.lang.types import BOOL, UINT64, SyscallType
 
 # In the order of their numbers; a number stands where some are left out.
 _X86_64 = """
@@ -87,22 +89,51 @@ mseal setxattrat getxattrat listxattrat removexattrat open_tree_attr file_getatt
 
 @cache
 def names() -> SyscallType:
-    """The type of a number that is shown as the name of a system call."""
-    members: list[tuple[str, int]] = []
+    """The type of a number that is shown as the name of a system call. Those of 32-bit programs have `i386:` or `x32:`
+    before their names.
+    """
+    if native() is AARCH64:
+        return SyscallType(name="syscall", members=tuple(_numbered(_AARCH64)))
+    from tracer.lang.builtins.data.syscalls_32 import FROM_HERE_ON, I386, OF_I386, OF_X32, X32
+
+    ours = list(_numbered(_X86_64))
+    i386 = [*_numbered(OF_I386), *(call for call in ours if call[1] >= FROM_HERE_ON)]
+    members = [*ours, *((f"i386:{name}", I386 | number) for name, number in i386)]
+    x32 = list(_numbered(OF_X32))
+    other = {name for name, _ in x32}
+    x32 += [call for call in ours if call[0] not in other]
+    members += [(f"x32:{name}", X32 | number) for name, number in x32]
+    return SyscallType(name="syscall", members=tuple(members))
+
+
+def _numbered(table: str) -> Iterator[tuple[str, int]]:
     number = 0
-    for word in (_AARCH64 if native() is AARCH64 else _X86_64).split():
+    for word in table.split():
         if word.endswith(":"):
             number = int(word[:-1])
             continue
-        members.append((word, number))
+        yield word, number
         number += 1
-    return SyscallType(name="syscall", members=tuple(members))
+
+
+def _named(call: Call) -> typed.Expr:
+    number, *mode = call.args
+    if mode and native() is not AARCH64:
+        from tracer.lang.builtins.data.syscalls_32 import I386
+
+        span = call.span
+        number = cast(number, UINT64)
+        is_32 = typed.Binary(BOOL, span, "==", cast(mode[0], UINT64), typed.IntLit(UINT64, span, 1))
+        marked = typed.Binary(UINT64, span, "|", number, typed.IntLit(UINT64, span, I386))
+        number = typed.Ternary(UINT64, span, is_32, marked, number)
+    return cast(number, names())
 
 
 FUNCTIONS = (
     BuiltinFunction(
-        "syscall_name", "value", "syscall_name(n)", (Parameter("integer", "the argument of syscall_name()"),), None,
-        "the number of a system call, shown as its name", "@[syscall_name(arg0)] = count();", "syscall",
-        rule=lambda call: cast(call.args[0], names()),
+        "syscall_name", "value", "syscall_name(n[, abi])",
+        (Parameter("integer", "the argument of syscall_name()"), Parameter("integer", "the mode of syscall_name()")),
+        None, "the number of a system call, shown as its name; where abi is 1 it is a number of i386",
+        "@[syscall_name(arg0)] = count();", "syscall", optional=1, rule=_named,
     ),
 )  # fmt: skip

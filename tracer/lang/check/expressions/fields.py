@@ -43,7 +43,7 @@ _QUALIFIERS = frozenset(("const", "volatile", "__user", "__kernel", "__iomem", "
 def whole(ctx: Context, span: Span) -> typed.Expr | None:
     """`args`: a record of all fields that can be read."""
     fields = _fields(ctx)
-    readable = [field for field in fields if not isinstance(_type(ctx, field), str)]
+    readable = [field for field in fields if not (field.beside or isinstance(_type(ctx, field), str))]
     if not readable:
         ctx.error(f"{ctx.unit.sites[0].probe} has no fields that can be read, so there are no args", span)
         return None
