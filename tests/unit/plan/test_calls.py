@@ -130,6 +130,16 @@ def test_the_last_clause_that_has_a_function_adds_up_what_its_probes_took() -> N
     assert "@ time in calls of threads" in plan.program.maps
 
 
+def test_of_two_names_of_a_function_in_a_clause_one_adds_up_what_its_probes_took() -> None:
+    names = (call_of("f", 0x1000, "ret"), call_of("alias", 0x1000, "ret"))
+    plan = planned("call:/bin/app:f, call:/bin/app:alias { @[func] = max(self_time); }", *names)
+    adds = [
+        (clause.id, site.function, site.tail >> 8 & 1)
+        for clause in plan.program.clauses for site in in_files(clause.sites)
+    ]  # fmt: skip
+    assert adds == [(0, "f", 0), (0, "alias", 1), (1, "f", 0), (1, "alias", 1)]
+
+
 def test_both_clauses_are_of_one_attach_point() -> None:
     both = call_of("f", 0x1000, "ret", "ret"), call_of("g", 0x2000, "uretprobe")
     plan = planned("call:/bin/app:f { @ = count(); }", *both)

@@ -97,18 +97,22 @@ class _Timing:
         inside = len(sites) > 1 or "ret" in ends or any(site.nests for site in sites.values())
         self.counted = asking and inside
         self.told = self.counted and any(asks(clause, ("self_time",)) for clause in of_calls)
-        self._last = {site.place: clause.id for clause in of_calls for site in in_files(clause.sites)}
+        # A function may have several names in a clause, each with a note of its own.
+        self._last = {
+            site.place: (clause.id, site.function) for clause in of_calls for site in in_files(clause.sites)
+        }
         self.pairs: dict[tuple[str, bool], int] = {}
         self._codes = dict(zip(sites, codes([*sites.values()]), strict=True)) if asking else {}
 
     def pair(self, clause: Clause, entry: FileSite, end: str) -> int:
-        """The number of the pair of probes, and in the last bit whether the clause is the last that has the function:
-        it stands in `Site.tail` behind the number of the function.
+        """The number of the pair of probes, and in the last bit whether the clause and name are the last of the
+        function: it stands in `Site.tail` behind the number of the function.
         """
         if not self._codes:
             return 0
         pair = pair_of(entry, end, self._codes[entry.place])
-        return self.pairs.setdefault(pair, len(self.pairs)) << 1 | (self._last[entry.place] == clause.id)
+        is_last = self._last[entry.place] == (clause.id, entry.function)
+        return self.pairs.setdefault(pair, len(self.pairs)) << 1 | is_last
 
 
 class _Split:
