@@ -353,7 +353,7 @@ int main(int count, char **words)
 
 @pytest.mark.clock
 def test_a_recursive_function_is_timed_as_it_runs_untraced(backend: str, tmp_path: Path, clean: None) -> None:
-    """By the shortest of 200 runs: most are interrupted on a busy machine."""
+    """By the shortest of 200 runs: most are interrupted on a busy machine. No time of the program's own is taken off."""
     path = compiled_c(tmp_path / "works", WORKS, "-O1")
     text = f"call:{path}:works /depth == 0/ {{ @ = min(duration); @whole = min(duration + probe_time); }}"
     for rounds in ("3000", "10000"):
@@ -361,7 +361,42 @@ def test_a_recursive_function_is_timed_as_it_runs_untraced(backend: str, tmp_pat
         command = f"{path} {rounds}"
         found = maps(tracer("-q", "-f", "json", "--backend", backend, "-c", command, "-e", text))
         assert found["@whole"] > 3 * untraced, (found, untraced)
-        assert abs(found["@"] - untraced) < 0.3 * untraced + 25 * 1000, (found, untraced)
+        assert 0.99 * untraced < found["@"] < 1.3 * untraced + 0.15 * (found["@whole"] - untraced), (found, untraced)
+
+
+SPINS = r"""
+#include <time.h>
+#define PROBED __attribute__((noinline, noclone))
+static long now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_BOOTTIME, &time);
+    return time.tv_sec * 1000000000L + time.tv_nsec;
+}
+PROBED long inner(long a) { __asm__ volatile("" : "+r"(a)); return a; }
+PROBED long outer(long a)
+{
+    for (long i = 0; i < 300; i++) inner(i);
+    for (long end = now() + 1000000; now() < end;) ;
+    __asm__ volatile("" : "+r"(a));
+    return a;
+}
+int main(void)
+{
+    for (int i = 0; i < 100; i++) outer(i);
+    return 0;
+}
+"""
+
+
+def test_no_time_of_the_programs_own_is_taken_off_with_that_of_many_calls_inside(
+    backend: str, tmp_path: Path, clean: None
+) -> None:
+    path = compiled_c(tmp_path / "spins", SPINS, "-O1")
+    text = f"call:{path}:outer {{ @whole = min(duration); @own = min(self_time); }} call:{path}:inner {{ @n = count(); }}"
+    found = maps(tracer("-q", "-f", "json", "--backend", backend, "-c", str(path), "-e", text))
+    assert found["@n"] == 300 * 100
+    assert found["@whole"] >= found["@own"] >= 1_000_000, found
 
 
 TAILS = r"""
