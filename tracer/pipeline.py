@@ -180,7 +180,7 @@ def plan(
     from tracer.plan.lower import lower
 
     awaits = later and any(awaits_files(point) for clause in whole.clauses for point in clause.points)
-    shared = _are_shared(target, len(places)) if more is None else more.plan.shared
+    shared = are_too_many(target, len(places)) if more is None else more.plan.shared
     lowered = lower(typed, target.follow, shared or _is_limited(target, sites), sites if awaits else None)
     diagnostics = [*left_out, *typed.warnings, *check_arguments(lowered)]
     if any([site.nests and site.is_at_return for site in places]):
@@ -234,11 +234,11 @@ def _point(tree: Tree, index: int, number: int) -> AttachPoint:
     return clause.until if index < 0 and clause.until is not None else clause.points[number]
 
 
-def _are_shared(target: Target, sites: int) -> bool:
-    """Whether the processes are too many for probes of their own: to attach these takes some 5 us for each site and
+def are_too_many(target: Target, places: int) -> bool:
+    """Whether the processes are too many for probes of their own: to attach these takes some 5 us for each place and
     pair of processes (Linux 6.18), since the kernel asks every consumer of a place about every process.
     """
-    return len(target.fixed) > 1 and sites * len(target.fixed) ** 2 > _MOST_PAIRS
+    return len(target.fixed) > 1 and places * len(target.fixed) ** 2 > _MOST_PAIRS
 
 
 def _filters_end_returns(tree: Tree) -> bool:

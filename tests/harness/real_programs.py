@@ -92,7 +92,7 @@ def postgres(calls: int) -> Iterator[Work]:
     """A server that is asked so many questions, and answers each."""
     with cluster(installation() or Path()) as running:
         pid = int((running.home / "data" / "postmaster.pid").read_text().split()[0])
-        probe = f"{running.server}:exec_simple_query"
+        probe = f"{running.server}:pg_parse_query"
         yield Work("PostgreSQL", probe, "tid", pid=pid, act=lambda: len(running.psql(*["SELECT 7"] * calls)))
 
 

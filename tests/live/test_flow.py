@@ -43,6 +43,35 @@ def test_a_flow_is_the_tree_of_calls_that_the_program_prints(
     assert by_thread(_SHOWN, shown.read_text()) == own
 
 
+def flows_of(lines: list[str], first: str) -> list[str]:
+    """Of the lines of a thread's flows those of the outermost calls that begin so, as if nothing was around them."""
+    chosen: list[str] = []
+    depth = None
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if depth is None and line.lstrip().startswith(first):
+            depth = indent
+        if depth is not None:
+            chosen.append(line[depth:])
+            if indent == depth and not line.endswith("{"):
+                depth = None
+    return chosen
+
+
+def test_a_filter_chooses_flows_further_in_and_what_was_left_lets_no_other_in(
+    backend: str, place: Place, tmp_path: Path
+) -> None:
+    """A call of the function that an exception or longjmp() has left is no longer around those further in."""
+    path, shown = place("flows"), tmp_path / "shown"
+    for value in (7, 2, -8):
+        words = ("flow", f"{path}:f_root", "--only", "f_*", "-q", "--backend", backend, "-o", str(shown))
+        done = tracer(*words, "--filter", f"(int64)arg0 == {value}", "-c", f"{path} 4")
+        assert (done.status, done.said) == (0, "")
+        own = {thread: flows_of(lines, f"f_root(n={value})") for thread, lines in by_thread(_OWN, done.text).items()}
+        assert sum(map(len, own.values())) >= 3
+        assert by_thread(_SHOWN, shown.read_text()) == {thread: lines for thread, lines in own.items() if lines}
+
+
 def test_a_document_of_chrome_has_every_call(backend: str, place: Place, tmp_path: Path) -> None:
     path, shown = place("flows"), tmp_path / "flow.json"
     words = ("flow", f"{path}:f_root", "--only", "f_*", "-q", "--backend", backend, "--format", "chrome")
@@ -53,11 +82,10 @@ def test_a_document_of_chrome_has_every_call(backend: str, place: Place, tmp_pat
     names = Counter(line.partition("(")[0] for line in own if not line.startswith("}"))
     assert Counter(event["name"] for event in calls) == names
     roots = [event for event in calls if event["name"] == "f_root"]
-    assert len(roots) == 6
+    assert len(roots) == names["f_root"] > 12
     for event in calls:
         around = [root for root in roots if root["tid"] == event["tid"] and root["ts"] <= event["ts"]]
-        last = max(around, key=lambda root: root["ts"])
-        assert event["ts"] + event["dur"] <= last["ts"] + last["dur"] + 0.001
+        assert any(event["ts"] + event["dur"] <= root["ts"] + root["dur"] + 0.001 for root in around)
 
 
 def test_signals_and_fibers_lose_no_call(backend: str, place: Place, tmp_path: Path) -> None:

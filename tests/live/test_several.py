@@ -123,6 +123,13 @@ def test_too_many_for_probes_of_their_own_count_the_same(backend: str, path: Pat
     )  # fmt: skip
 
 
+def test_what_has_no_probes_in_files_is_not_called_too_much_for_them(
+    backend: str, three: list[Process], tmp_path: Path
+) -> None:
+    done = traced(three, tmp_path, backend, "software:page-faults:1 { @ = count(); }", "-p", whom(*three))
+    assert (done.status, done.err) == (0, "Attached 1 probe\n") and maps(done)["@"] > 0
+
+
 def test_what_is_merely_counted_is_the_sum(backend: str, path: Path, three: list[Process], tmp_path: Path) -> None:
     options = ("-p", str(three[0].pid), "-p", whom(three[1], three[0]))
     done = traced(three, tmp_path, backend, f"usdt:{path}:family:hit /arg1 >= 10/ {{ @ = count(); }}", *options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -60,9 +61,10 @@ def test_each_of_several_is_told_in_every_thread(backend: str) -> None:
 
 def test_the_stack_is_that_of_the_writer(backend: str) -> None:
     said, maps = run(backend, f"w:{COUNTERS}:counter:w {{ @[ustack(2)] = count(); }}", f"{COUNTERS} 4")
-    assert said == "15" and re.sub(r"\+\d+", "", maps) == (
-        "@[\n        bump\n        main\n]: 5\n@[\n        bump\n        run\n]: 10\n"
-    )
+    writers: Counter[tuple[str, ...]] = Counter()
+    for frames, times in re.findall(r"@\[\n((?: +.*\n)+)\]: (\d+)", maps):
+        writers[tuple(line.partition("+")[0] for line in frames.split())] += int(times)
+    assert (said, writers) == ("15", {("bump", "main"): 5, ("bump", "run"): 10})
 
 
 def test_the_children_count_where_they_are_followed_and_else_not(backend: str) -> None:
@@ -116,13 +118,13 @@ def test_who_cannot_be_watched_is_told_in_a_line(backend: str) -> None:
 
 def test_the_four_registers_are_free_again_behind_each_end(backend: str) -> None:
     wide = place(NO_PIE, "wide") & -8
-    four = " ".join(f"w:{wide + 8 * number:#x}:8:w {{ @{number} = count(); }}" for number in range(4))
+    four = " ".join(f"w:{wide + 8 * number:#x}:8:w {{ @a{number} = count(); }}" for number in range(4))
     for _ in range(2):
         done = tracer("--backend", backend, "-c", f"{NO_PIE} 1", "-e", four)
         assert done.status == 0 and done.text.startswith("6\n")
     done = tracer("--backend", backend, "-c", f"{NO_PIE} 1", "-e", f"{four} w:{wide + 32:#x}:8:w {{ @n = count(); }}")
     assert (done.status, done.text) == (1, "") and (
-        " cannot be watched: no debug register is free: a processor has 4, for all who watch a thread; watch less at once"
+        " cannot be watched: no debug register is free: a processor has 4, for all who watch a thread; watch"
     ) in done.err
 
 
@@ -142,4 +144,4 @@ def test_a_signal_to_tracer_runs_the_clauses_for_it(backend: str, tmp_path: Path
             trace.wait_for_output(b"special, %d)" % number)
         done = trace.wait()
     lines = "".join(f"(self:signal:SIGUSR1, special, {number})\n" for number in (1, 2))
-    assert (done.status, done.text) == (0, f"{lines}\n\n@hits: 0\n@n: 3\n")
+    assert (done.status, done.text) == (0, f"{lines}@n: 3\n")

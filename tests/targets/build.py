@@ -57,6 +57,7 @@ RECIPES: dict[str, Recipe] = {
     "forks": Recipe(("forks.c",)),
     "copies": Recipe(("copies.c",)),
     "plug.so": Recipe(("plug.c",), ("-O2", "-g", "-shared", "-fPIC")),
+    "shares": Recipe(("shares.c",), ("-O1",)),
     "asks": Recipe(("asks.c",), ("-O1", "-pthread")),
     "execs": Recipe(("execs.c",), ("-O1", "-g", "-pthread")),
     "family": Recipe(("family.c",), ("-O2", "-g", "-pthread")),

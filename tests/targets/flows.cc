@@ -48,6 +48,7 @@ __attribute__((noinline)) static void left(size_t depth, const char *why)
 #define PROBED extern "C" __attribute__((noinline, noclone))
 #define KEPT(x) __asm__ volatile("" : "+r"(x) : : "memory")
 static long act(long n);
+PROBED long f_root(long n);
 PROBED long f_leaf(long n) { begin("f_leaf", n); long r = n + 7; end(r); KEPT(r); return r; }
 PROBED long f_goal(long n) { begin("f_goal", n); long r = n > 0 ? act(n - 1) : 3; end(r); KEPT(r); return r; }
 PROBED long f_tails(long n) { begin("f_tails", n, nullptr, true); return f_goal(n - 1); }
@@ -89,7 +90,7 @@ __attribute__((noinline)) static long act(long n)
     size_t depth = own->open.size();
     volatile long r = 1;
     if (n <= 0 || own->budget-- <= 0) return 1;
-    switch (chance(6)) {
+    switch (chance(7)) {
     case 0: r = f_node(n); break;
     case 1: r = f_even(n); break;
     case 2:
@@ -103,18 +104,32 @@ __attribute__((noinline)) static long act(long n)
     }
     case 4: r = f_tails(n); break;
     case 5: r = f_leaf(n); break;
+    case 6: r = f_root(n - 1); break;
     }
     return r;
 }
 
+static thread_local jmp_buf out;
 PROBED long f_root(long n)
 {
     begin("f_root", n);
     long r = 0;
-    for (int count = 0; count < 6; count++) own->budget = 20, r += act(n);
+    for (int count = 0; count < 6; count++) {
+        if (own->open.size() == 1) own->budget = 20;
+        r += act(n);
+    }
+    if (n == 7) throw 1;
+    if (n == -8) longjmp(out, 1);
     end(r);
     KEPT(r);
     return r;
+}
+
+__attribute__((noinline)) static void further_in(long n)
+{
+    volatile char above[999];
+    above[0] = 0;
+    f_root(n + above[0]);
 }
 
 PROBED long part(long n) { long r = 2 * n; KEPT(r); return r; }
@@ -139,7 +154,13 @@ static void *work(void *argument)
     own = &mine;
     f_root(5);
     f_leaf(1);  // is not below it
-    f_root(3);
+    try { f_root(7); } catch (int) { left(0, "left by an exception"); }
+    f_leaf(1);
+    further_in(6);
+    if (!setjmp(out)) f_root(-8);
+    else left(0, "left by longjmp()");
+    f_leaf(1);
+    further_in(3);
     pthread_mutex_lock(&printing);
     for (auto &each : mine.top.inside) if (each->call != "f_leaf(n=1)") show(*each, 0);
     pthread_mutex_unlock(&printing);

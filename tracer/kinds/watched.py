@@ -78,7 +78,8 @@ def site(point: AttachPoint, memory: Memory) -> Site:
     assert point.name is not None
     variable, length = memory.variable(point.path, point.name)
     if point.access == EXECUTED:
-        raise TracerError(f"{printable(point.name)} is a variable, which is not executed", "uprobe:FILE:FUNCTION sees calls")
+        message = f"{printable(point.name)} is a variable, which is not executed"
+        raise TracerError(message, "uprobe:FILE:FUNCTION sees calls")
     unaligned = misplaced(variable.address, length, point.access)
     if unaligned:
         raise TracerError(f"{printable(point.name)}: {unaligned}", "watch a part of it: watchpoint:ADDRESS:1:w")

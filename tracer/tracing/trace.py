@@ -18,7 +18,7 @@ from tracer.host.polling import readable
 from tracer.kinds.site import Target, files_of
 from tracer.lang.typed import UStack, USym
 from tracer.lang.walk import walk_clause
-from tracer.pipeline import open_session
+from tracer.pipeline import are_too_many, open_session
 from tracer.render.notices import (
     Attached,
     BeingWritten,
@@ -116,8 +116,8 @@ class Trace:
             from tracer.target.chosen import described
 
             self._tell(*(Detail(f"process {described(pid)}") for pid in self._processes.pids))
-        if plan.shared and not plan.follow and len(self._target.pids) > 1:
-            much = f"{len(self._target.pids)} processes at {counted(len(plan.sites), 'place')}"
+        if plan.shared and not plan.follow and are_too_many(self._target, len(plan.places)):
+            much = f"{len(self._target.pids)} processes at {counted(len(plan.places), 'place')}"
             self._tell(Chosen(f"{much} are too many for probes of their own: {_NOT_COUNTED}"))
         self._tell(*map(PassedOver, self._compiled.notes))
         if plan.probes:

@@ -100,6 +100,12 @@ PROGRAMS: dict[tuple[str, ...], str] = {
         " { @errors[comm, syscall_name(args.id, args.abi), $errno] = count(); } }\n"
         "END { print(@errors, 2); print(@ns, 2); print(@quantiles, 2); }\n"
     ),
+    ("stacks", "--on-cpu", "--by", "comm"): "profile:hz:99 /pid/ { @[comm, ustack] = count(); }\n",
+    ("profile",): "profile:hz:99 /pid/ { @[ustack] = count(); }\n",
+    ("profile", "--filter", "cpu == 0"): "profile:hz:99 /pid && (cpu == 0)/ { @[ustack] = count(); }\n",
+    ("profile", "--hz", "49", "--python", "--by", "comm", "-c", "true"): (
+        "profile:hz:49 { @[comm, ustack(python)] = count(); }\n"
+    ),
     ("flame", "--probe", "libc:malloc", "--weight", "arg0"): "uprobe:libc:malloc { @[ustack] = sum(arg0); }\n",
 }
 
@@ -133,20 +139,22 @@ def test_the_program_of_a_flow_notes_where_it_begins(tmp_path: Path, capsys: pyt
     lines = shown.out.replace(str(app), "APP").splitlines()
     here = 'time=nsecs, tid=tid, func=func, sp=reg("sp")'
     begins = f'{here}, back=*(uint64 *)reg("sp")'
+    near = 'reg("sp") >= @in[tid] && reg("sp") - @in[tid]'
     address = lines[-1].partition(":0x")[2].partition(" ")[0]
     assert (lines, shown.err) == (
         [
             "config = { print_maps_on_exit = false }",
-            'uprobe:APP:top { if (!@in[tid] || reg("sp") - @in[tid] < 262144) { if (arg0 > 1) { @in[tid] = reg("sp"); }'
-            f" else {{ delete(@in, tid); }} }} if (@in[tid]) {{ print(({begins}, pid=pid, comm=comm, arg0=arg0,"
-            " arg1=arg1)); } }",
+            f'uprobe:APP:top {{ if (!@in[tid] || ({near} < 262144)) {{ if (arg0 > 1) {{ @in[tid] = reg("sp"); }}'
+            " else { delete(@in, tid); } }"
+            f" if (@in[tid]) {{ print(({begins}, pid=pid, comm=comm, arg0=arg0, arg1=arg1)); }} }}",
             f"uprobe:APP:below, uprobe:APP:quiet /@in[tid]/ {{ print(({begins}, arg0=arg0, arg1=arg1)); }}",
             f"uretprobe:APP:below /@in[tid]/ {{ print(({here}, retval=retval)); }}",
             f"uretprobe:APP:quiet /@in[tid]/ {{ print(({here})); }}",
             f"uretprobe:APP:top /@in[tid]/ {{ print(({here}, retval=retval));"
-            ' if (reg("sp") - @in[tid] <= 8) { delete(@in, tid); } }',
+            f" if ({near} <= 8) {{ delete(@in, tid); }} }}",
             f"uprobe:APP:0x{address} /@in[tid] && (uint32)reg(\"ax\") != 0/"
-            ' { print((time=nsecs, tid=tid, sp=reg("sp") - 8, why="longjmp()")); }',
+            ' { print((time=nsecs, tid=tid, sp=reg("sp") - 8, why="longjmp()"));'
+            ' if (reg("sp") - 8 >= @in[tid] && reg("sp") - 8 - @in[tid] < 262144) { delete(@in, tid); } }',
         ],
         "",
     )

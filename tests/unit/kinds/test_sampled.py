@@ -24,7 +24,7 @@ CLOCKS = {
     "profile:hz:99": ("profile:hz:99", 10_101_010),
     "p:s:2": ("profile:s:2", 2_000_000_000),
     "profile:ms:10": ("profile:ms:10", 10_000_000),
-    "profile:us:10": ("profile:us:10", 10_000),
+    "profile:us:100": ("profile:us:100", 100_000),
     "profile:3ms": ("profile:us:3000", 3_000_000),
     "profile:1000000": ("profile:us:1000", 1_000_000),
     "profile:hz:1e2": ("profile:hz:100", 10_000_000),
@@ -40,8 +40,8 @@ def test_a_profile_is_a_clock_of_each_cpu(text: str) -> None:
 
 EVENTS = {
     "software:cpu-clock": ("software:cpu-clock", 1, 0, 1_000_000),
-    "software:cpu:20000": ("software:cpu:20000", 1, 0, 20_000),
-    "software:task-clock": ("software:task-clock", 1, 1, 10_000),
+    "software:cpu:200000": ("software:cpu:200000", 1, 0, 200_000),
+    "software:task-clock": ("software:task-clock", 1, 1, 100_000),
     "s:page-faults": ("software:page-faults", 1, 2, 100),
     "software:faults:1": ("software:faults:1", 1, 2, 1),
     "software:cs": ("software:cs", 1, 3, 1_000),
@@ -82,7 +82,7 @@ def test_every_name_and_alias_is_tried_here() -> None:
 
 
 _FORM = "write profile:hz:99, profile:s:1, profile:ms:10, profile:us:500 or profile:10ms"
-_SHORT = "a clock samples at most once in 10 us: the kernel takes a shorter period for that"
+_SHORT = "a clock that samples more often than once in 100 us would keep the machine from all else"
 FAULTS = {
     "profile": ("the profile attach point has no unit and number", _FORM),
     "profile:hz": ("the profile attach point has no unit and number", _FORM),
@@ -90,11 +90,11 @@ FAULTS = {
     "profile:hz:99:1": ("the profile attach point has no unit and number", _FORM),
     "profile:ns:50000": ("'ns' is not a unit of time", _FORM),
     "profile:hz:0": ("samples come at least once in a while: 0 means never", _FORM),
-    "profile:us:9": (_SHORT, "write profile:us:10"),
-    "profile:99": (_SHORT, "write profile:us:10"),
+    "profile:us:99": (_SHORT, "write profile:us:100"),
+    "profile:99": (_SHORT, "write profile:us:100"),
     "profile:hz:200000": (_SHORT, "write profile:hz:99"),
-    "profile:s:99999999999": ("the period is too long", "write profile:us:10"),
-    "software:cpu:1": (_SHORT, "write software:cpu:10000"),
+    "profile:s:99999999999": ("the period is too long", "write profile:us:100"),
+    "software:cpu:1": (_SHORT, "write software:cpu:100000"),
     "software:cs:0": ("'0' does not say how many of the events are a hit", "write software:cs:1000"),
     "software:cs:x": ("'x' does not say how many of the events are a hit", "write software:cs:1000"),
     "software:cs:1:2": ("the software attach point takes the name of an event, and a number",

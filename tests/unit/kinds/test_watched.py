@@ -89,7 +89,8 @@ def test_without_debug_information_a_symbol_has_its_size_and_no_parts() -> None:
 
 def test_what_is_no_variable_is_refused() -> None:
     program = build("counters")
-    assert refusal(f"w:{program}:main:w") == f"main is a function, and no variable; uprobe:{program}:main sees its calls"
+    called = f"uprobe:{program}:main sees its calls"
+    assert refusal(f"w:{program}:main:w") == f"main is a function, and no variable; {called}"
     assert refusal(f"w:{program}:none:w").startswith("none is not in the symbol table of this file; ")
     assert refusal(f"w:{program}:counter:x") == (
         "counter is a variable, which is not executed; uprobe:FILE:FUNCTION sees calls"

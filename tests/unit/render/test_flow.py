@@ -257,6 +257,15 @@ def test_parameters_are_shown_by_their_types() -> None:
     assert out.getvalue().decode().splitlines()[1][9:] == "top(text=0x1234, d=?, small=-2) = 0xff00  1 ns"
 
 
+def test_names_of_parameters_cannot_write_more_than_themselves() -> None:
+    """Debug information may have any bytes there."""
+    names = "\udcff\x1b[2J", "d"
+    of_top = replace(FUNCTIONS["top"], parameters=tuple([replace(N, name=name) for name in names]))
+    out = io.BytesIO()
+    fed(TextFlow({"top": of_top}, NONE, None, out), begun(0, "top", 0, 3), ended(1, "top", 0))
+    assert out.getvalue().decode().splitlines()[1][9:] == "top(\\xff\\x1b[2J=3, d=3) = 0  1 ns"
+
+
 def test_a_document_of_chrome_has_each_call_once_and_those_under_way_without_an_end() -> None:
     out = io.BytesIO()
     renderer = ChromeFlow(FUNCTIONS, NONE, None, out)

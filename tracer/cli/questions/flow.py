@@ -108,18 +108,19 @@ def program(flow: "Flow", where: "str | None") -> str:
     here = 'time=nsecs, tid=tid, func=func, sp=reg("sp")'
     arguments = _arguments(flow.functions)
     begins = f"{here}, back=*(uint64 *)reg(\"sp\"){{}}{arguments}"
+    # Further in, where the function calls itself, the stack pointer is below the note.
+    near = 'reg("sp"){0} >= @in[tid] && reg("sp"){0} - @in[tid]'
     note = '@in[tid] = reg("sp");'
     if only is not None and only.text:
         note = f"if ({only.text}) {{ {note} }} else {{ delete(@in, tid); }}"
     clauses = [
-        f'{_points("uprobe", flow.above)} {{ if (!@in[tid] || reg("sp") - @in[tid] < {NEAR}) {{ {note} }}'
+        f'{_points("uprobe", flow.above)} {{ if (!@in[tid] || ({near.format("")} < {NEAR})) {{ {note} }}'
         f' if (@in[tid]) {{ print(({begins.format(", pid=pid, comm=comm")})); }} }}\n'
     ]
     if flow.below:
         clauses.append(f'{_points("uprobe", flow.below)} /@in[tid]/ {{ print(({begins.format("")})); }}\n')
-    for functions, rest in (
-        (flow.below, ""), (flow.above, ' if (reg("sp") - @in[tid] <= 8) { delete(@in, tid); }')
-    ):  # fmt: skip
+    behind = f" if ({near.format('')} <= 8) {{ delete(@in, tid); }}"
+    for functions, rest in ((flow.below, ""), (flow.above, behind)):
         for returns, retval in ((True, ", retval=retval"), (False, "")):
             some = [function for function in functions if _returns(function) is returns]
             if some:
@@ -130,7 +131,8 @@ def program(flow: "Flow", where: "str | None") -> str:
     for points, below, jump, why in ((flow.catches, "", "", "an exception"), (flow.jumps, " - 8", jumped, "longjmp()")):
         if points:
             record = f'time=nsecs, tid=tid, sp=reg("sp"){below}, why="{why}"'
-            clauses.append(f"{', '.join(points)} /@in[tid]{jump}/ {{ print(({record})); }}\n")
+            gone = f"if ({near.format(below)} < {NEAR}) {{ delete(@in, tid); }}"
+            clauses.append(f"{', '.join(points)} /@in[tid]{jump}/ {{ print(({record})); {gone} }}\n")
     return UNPRINTED + "".join(clauses)
 
 

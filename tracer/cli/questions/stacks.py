@@ -24,12 +24,21 @@ def command(
         Optional[StackFormat],  # noqa: UP045
         typer.Option("--stacks", help="Print them as this; without it as FILE's ending says.", show_default=False),
     ] = None,
+    on_cpu: Annotated[bool, typer.Option("--on-cpu", help="In place of PROBE: stacks that run, by samples.")] = False,
 ) -> int:
     """Show from where functions and probes are hit: each user stack with its count, or the sum of a value.
 
     An output of .html, .svg, .pb.gz, .folded or .speedscope.json is a document of stacks.
     """
-    text = program(given(probes, "stacks"), weight, counting)
+    if on_cpu:
+        from tracer.cli.questions.kernel.profile import HZ
+        from tracer.cli.questions.kernel.profile import program as sampled
+
+        if probes or weight is not None:
+            raise UsageError("--on-cpu takes no PROBE and no --weight", "it counts samples of what runs")
+        text = sampled(HZ, False, asked.pids is None and asked.child is None, counting)
+    else:
+        text = program(given(probes, "stacks"), weight, counting)
     wanted = None
     if not results.json and not results.show:
         from tracer.render.stacks import format_of

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracer.render.live.renderer import Screen
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
     from tracer.tracing.loop import Controls
 
 _DISABLED = b"\0"
@@ -45,6 +49,23 @@ def _is_ours(terminal: int) -> bool:
         return False
 
 
+def _set(terminal: int, attributes: list[Any]) -> None:
+    """As far as the terminal is still there. In the background by now, we are not stopped for it."""
+    import termios
+
+    waiting = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTTOU,))
+    try:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, attributes)
+    except (OSError, termios.error):
+        pass
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
+
+
+def _handle(number: signal.Signals, handler: Callable[[int, FrameType | None], object], stack: ExitStack) -> None:
+    stack.callback(signal.signal, number, signal.signal(number, handler))
+
+
 class _Keys:
     """The keyboard, where there is one, which gives each key at once."""
 
@@ -64,9 +85,12 @@ class _Keys:
             return
         after = [*before[:6], [*before[6]]]
         after[3] &= ~(termios.ICANON | termios.ECHO)
-        after[6][termios.VSUSP] = _DISABLED  # stopped, we would leave the terminal as it is now
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, after)
-        stack.callback(termios.tcsetattr, descriptor, termios.TCSADRAIN, before)
+        after[6][termios.VSUSP] = _DISABLED
+        # Stopped, or ended at once, we would leave the terminal as it is now. A program that we start has neither.
+        _handle(signal.SIGTSTP, lambda number, frame: None, stack)
+        _handle(signal.SIGQUIT, lambda number, frame: controls.end(), stack)
+        stack.callback(_set, descriptor, before)
+        _set(descriptor, after)
         self._descriptor = descriptor
         controls.wake = (*controls.wake, descriptor)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tracer.dataclass import dataclass, replace
+from tracer.errors import printable
 from tracer.lang.types import BoolType, IntType, StructType, TupleType, memory_size
 from tracer.render.flow.calls import Begun, Calls, Ended, Hit, Listener, Open, Resumed, Thread
 from tracer.render.notices import FirstHits, NeverHeld, NotHit
@@ -156,7 +157,7 @@ def _shown_arguments(
 ) -> Callable[[tuple[Value, ...]], list[tuple[str, bytes]]] | None:
     if function.parameters is None:
         return None
-    shows = [(parameter.name, _of_parameter(text, parameter)) for parameter in function.parameters]
+    shows = [(printable(parameter.name), _of_parameter(text, parameter)) for parameter in function.parameters]
     return lambda values: [(name, show(values)) for name, show in shows]
 
 

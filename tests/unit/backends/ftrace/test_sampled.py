@@ -28,9 +28,9 @@ def sampled(identity: int, time: int, pid: int = 100, tid: int = 101, cpu: int =
     return struct.pack("=IHH", perf.RECORD_SAMPLE, 0, 8 + len(body)) + body
 
 
-def task(kind: int, pid: int, tid: int, parent: int, time: int) -> bytes:
-    """A fork or an exit, with what SAMPLE_ID_ALL puts behind it."""
-    body = struct.pack("=IIIIQQ", pid, pid, tid, parent, time, time)
+def task(kind: int, pid: int, tid: int, parent: int, time: int, process: int = 0) -> bytes:
+    """A fork, by a thread of another `process` where that is told, or an exit; behind it what SAMPLE_ID_ALL puts."""
+    body = struct.pack("=IIIIQQ", pid, process or pid, tid, parent, time, time)
     return struct.pack("=IHH", kind, 0, 8 + len(body)) + body
 
 
@@ -39,7 +39,9 @@ def renamed(tid: int, name: bytes, time: int) -> bytes:
     return struct.pack("=IHH", perf.RECORD_COMM, 0, 8 + len(body)) + body
 
 
-def run(*blocks: bytes, names: dict[int, bytes] | None = None) -> tuple[list[tuple[Any, ...]], Reader]:
+def run(
+    *blocks: bytes, names: dict[int, bytes] | None = None, pids: tuple[int, ...] = (), follow: bool = False
+) -> tuple[list[tuple[Any, ...]], Reader]:
     """The hits of two events, whose descriptors are 5 and 6, with the number of the event first."""
     world = Runtime(maps=None, emit=lambda event: None, loss=Loss())  # type: ignore[arg-type]
     hits: list[tuple[Any, ...]] = []
@@ -53,7 +55,9 @@ def run(*blocks: bytes, names: dict[int, bytes] | None = None) -> tuple[list[tup
             EventFormat(number, {}), [], [clause], SHAPE, world, time_offset=0, child_pid=0, named=named.name  # type: ignore[list-item]
         )
     rings = [FakeRing(block) for block in blocks]
-    reader = Reader(cast("Any", rings), decoders, SHAPE, identities={5: FIRST, 6: SECOND}, named=named)
+    reader = Reader(
+        cast("Any", rings), decoders, SHAPE, pids, follow, identities={5: FIRST, 6: SECOND}, named=named
+    )  # fmt: skip
     reader.collect()
     reader.collect()
     for sample in [*reader.next_samples(final=True), *reader.next_samples(final=True)]:
@@ -77,6 +81,27 @@ def test_a_thread_has_the_name_of_the_moment_whatever_ring_tells_it() -> None:
     assert [name for _, tid, _, name in hits if tid == 101] == [b"app", b"app", b"later", b"later", b"later"]
     assert [name for _, tid, _, name in hits if tid == 102] == [None, b"app", b"app", b"own", b"own"]
     assert (reader.delivered, reader.read) == (10, 10), "what is told of threads is no hit"
+
+
+def test_a_thread_that_begins_makes_its_process_no_stranger() -> None:
+    told = task(perf.RECORD_FORK, 100, 102, 101, 15)
+    samples = b"".join(sampled(5, time, pid, tid) for time in (10, 20) for pid, tid in ((100, 101), (200, 200)))
+    hits, reader = run(samples + sampled(5, 30, 100, 102) + sampled(5, 40, 300, 300), told,
+                       names={101: b"app", 200: b"other"}, pids=(100, 200))  # fmt: skip
+    assert [(tid, name) for _, tid, _, name in hits] == [
+        (101, b"app"), (200, b"other"), (101, b"app"), (200, b"other"), (102, b"app"),
+    ]  # fmt: skip
+    assert (reader.delivered, reader.kept[FIRST]) == (5, 5)
+
+
+def test_a_process_that_is_born_has_its_parents_name_where_it_is_followed() -> None:
+    told = task(perf.RECORD_FORK, 300, 300, 101, 15, process=100)
+    samples = b"".join(sampled(5, time, pid, tid) for time in (10, 20) for pid, tid in ((100, 101), (300, 300)))
+    names = {101: b"app", 200: b"other", 300: b"before"}
+    of_all = [(tid, name) for _, tid, _, name in run(samples, told, names=names, pids=(100,), follow=True)[0]]
+    assert of_all == [(101, b"app"), (101, b"app"), (300, b"app")]
+    of_two = [(tid, name) for _, tid, _, name in run(samples, told, names=names, pids=(100, 200))[0]]
+    assert of_two == [(101, b"app"), (101, b"app")]
 
 
 def test_an_idle_cpu_is_called_as_the_kernel_calls_it() -> None:

@@ -120,7 +120,7 @@ def _check_placed(events: Sequence[ProbeEvent], target: Target, source: Source) 
 
 
 def opening(event: ProbeEvent, definitions: Definitions, copied: int) -> Opening:
-    """How an event is opened, with so many `copied` bytes of the stack where it wants that; then registers are there too,
+    """How an event is opened, with so many `copied` bytes of the stack where it wants that; then it has registers too,
     which all samples with registers have in the same way.
     """
     wants_mode = any(fetch.beside for place in event.places for fetch in place.fetches)

@@ -51,18 +51,20 @@ class ThreadNames:
 
     def told(self, kind: int, data: Bytes, position: int) -> Sample | None:
         """A record of the kernel's as a sample of the event `NUMBER`; the last item is a name, the thread from which it
-        comes, or None at its end. None for other records.
+        comes, or None at its end. Its kind is that of a name: a fork among samples is a process's birth (see
+        `read.reader`). None for other records.
         """
         if kind == perf.RECORD_COMM:
             size = struct.unpack_from("=H", data, position + 6)[0]
             pid, tid = _COMM.unpack_from(data, position)
             (at_ns,) = _TIME.unpack_from(data, position + size - _TIME.size)
             name = bytes(data[position + _COMM.size : position + size - _TIME.size]).partition(b"\0")[0]
-            return kind, 0, 0, pid, tid, at_ns, *self._padding, NUMBER, name
+            return perf.RECORD_COMM, 0, 0, pid, tid, at_ns, *self._padding, NUMBER, name
         if kind not in (perf.RECORD_FORK, perf.RECORD_EXIT):
             return None
         pid, _, tid, parent, at_ns = _TASK.unpack_from(data, position)
-        return kind, 0, 0, pid, tid, at_ns, *self._padding, NUMBER, parent if kind == perf.RECORD_FORK else None
+        said = parent if kind == perf.RECORD_FORK else None
+        return perf.RECORD_COMM, 0, 0, pid, tid, at_ns, *self._padding, NUMBER, said
 
     def take(self, sample: Sample) -> None:
         """Takes note of what such a sample says."""
