@@ -14,6 +14,7 @@ from tracer.host.stat import directory
 from tracer.kernel import perf
 from tracer.kernel.trials.abilities import Abilities
 from tracer.kernel.trials.hit_cost import Cost
+from tracer.kinds.model import InFile
 from tracer.kinds.watched import EXECUTED, Watched, misplaced
 from tracer.lang.typed import Clause
 
@@ -47,18 +48,19 @@ def address_in(site: Watched, pid: int) -> int:
     variable = site.variable
     if variable is None:
         return site.address
-    offset, code = variable.code
-    for mapping in mappings(pid):
-        before = offset - mapping.offset
-        if mapping.executable and 0 <= before < mapping.end - mapping.start and _is_of(mapping, site, pid):
-            return mapping.start + before - code + variable.address
+    memory = mappings(pid)
+    for place in (*variable.copies, variable):
+        offset, code = place.code
+        for mapping in memory:
+            before = offset - mapping.offset
+            if mapping.executable and 0 <= before < mapping.end - mapping.start and _is_of(mapping, place, pid):
+                return mapping.start + before - code + place.address
     message = f"process {pid} has not loaded {printable(variable.shown)}"
     raise TracerError(f"{message}, so {printable(site.probe)} has no address there", "trace it with -p once it has")
 
 
-def _is_of(mapping: Mapping, site: Watched, pid: int) -> bool:
-    assert site.variable is not None
-    identity = site.variable.identity
+def _is_of(mapping: Mapping, place: InFile, pid: int) -> bool:
+    identity = place.identity
     if mapping.file is None or mapping.file[1] != identity.inode:
         return False
     try:

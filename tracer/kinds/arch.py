@@ -32,7 +32,8 @@ MAX_FUNCTION_ARGS = 10
 @dataclass(frozen=True, slots=True)
 class Relocations:
     """The kinds of relocations: the address of a symbol as data (64, ABS64), in the global offset table, in the linkage
-    table; the load address plus a number; and what a resolver at that number returns.
+    table; the load address plus a number; what a resolver at that number returns; and a library's variable that the
+    program has a place of its own for.
     """
 
     absolute: int
@@ -40,6 +41,7 @@ class Relocations:
     jump_slot: int
     relative: int
     irelative: int
+    copy: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ X86_64 = Arch(
     go_args=("ax", "bx", "cx", "di", "si", "r8", "r9", "r10", "r11"),
     returns="ax",
     stack_arg=8,  # above the return address
-    relocations=Relocations(absolute=1, glob_dat=6, jump_slot=7, relative=8, irelative=37),
+    relocations=Relocations(absolute=1, glob_dat=6, jump_slot=7, relative=8, irelative=37, copy=5),
     cache_flags=0x0303,
     triplet="x86_64-linux-gnu",
     registers=("ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", *(f"r{number}" for number in range(8, 16))),
@@ -107,7 +109,7 @@ I386 = Arch(
     go_args=(),
     returns="ax",
     stack_arg=4,
-    relocations=Relocations(absolute=1, glob_dat=6, jump_slot=7, relative=8, irelative=42),
+    relocations=Relocations(absolute=1, glob_dat=6, jump_slot=7, relative=8, irelative=42, copy=5),
     cache_flags=0x0003,
     triplet="i386-linux-gnu",
     registers=("ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip"),
@@ -123,7 +125,9 @@ AARCH64 = Arch(
     go_args=tuple(f"x{number}" for number in range(16)),
     returns="x0",
     stack_arg=0,
-    relocations=Relocations(absolute=257, glob_dat=1025, jump_slot=1026, relative=1027, irelative=1032),
+    relocations=Relocations(
+        absolute=257, glob_dat=1025, jump_slot=1026, relative=1027, irelative=1032, copy=1024
+    ),
     cache_flags=0x0A03,
     triplet="aarch64-linux-gnu",
     registers=(*(f"x{number}" for number in range(31)), "sp", "ip"),

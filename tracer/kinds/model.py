@@ -182,7 +182,8 @@ class Machine(Protocol):
 @dataclass(frozen=True, slots=True)
 class InFile:
     """The place of a variable in a file: `address` there; `code` is the file offset and the address of the segment of
-    its code, by which a process's mappings tell where the file is loaded.
+    its code, by which a process's mappings tell where the file is loaded. `copies`: where it is in programs that have a
+    place of their own for it, which then all code of the process uses.
     """
 
     path: str
@@ -190,6 +191,7 @@ class InFile:
     identity: FileIdentity
     address: int
     code: tuple[int, int]
+    copies: tuple[InFile, ...] = ()
 
 
 class Memory(Protocol):

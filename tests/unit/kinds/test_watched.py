@@ -11,6 +11,7 @@ import pytest
 from tests.targets.build import build
 from tracer.backends.watching import address_in
 from tracer.errors import ProgramError, Source
+from tracer.kinds.site import Target
 from tracer.kinds.watched import Watched
 from tracer.pipeline import plan
 
@@ -108,3 +109,29 @@ def test_the_address_in_a_process_is_where_it_has_loaded_the_file(name: str) -> 
             start = int(next(line for line in maps if line.rstrip().endswith(str(program))).split("-")[0], 16)
         process.kill()
     assert address == addresses(program)["counter"] + (0 if name.endswith("nopie") else start)
+
+
+@pytest.mark.parametrize("flags", [("-fpie", "-pie"), ("-fno-pie", "-no-pie"), ("-fPIC", "-pie")])
+def test_a_variable_of_a_library_is_where_the_program_has_its_own_copy(flags: tuple[str, ...], tmp_path: Path) -> None:
+    """With the last flags it has none, and uses the library's."""
+    library, program = tmp_path / "shared.so", tmp_path / "uses"
+    of_library = "struct { int first, second; } shared = {1, 2}; static int alone; int *own(void) { return &alone; }"
+    of_program = """
+        #include <stdio.h>
+        extern struct { int first, second; } shared;
+        int alone = 5;
+        int *own(void);
+        int main(void) { printf("%p %p\\n", &shared.second, own()); fflush(stdout); return getchar(); }
+    """
+    build_with = ["gcc", "-g", "-x", "c", "-"]
+    subprocess.run([*build_with, "-shared", "-fPIC", "-o", library], input=of_library.encode(), check=True)
+    command: list[str | Path] = [*build_with, *flags, "-x", "none", library, "-o", program]
+    subprocess.run(command, input=of_program.encode(), check=True)
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        wanted = tuple(int(word, 16) for word in process.stdout.readline().split())
+        for target in (Target((process.pid,)), Target(program=str(program))):
+            text = f"w:{library}:shared.second:w, w:{library}:alone:w {{ @ = count(); }}"
+            sites = plan(Source(text), target=target)[0].sites
+            assert tuple(address_in(cast("Watched", site), process.pid) for site in sites) == wanted
+        process.kill()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tracer.dataclass import replace
 from tracer.errors import TracerError, and_more, printable
 from tracer.kinds.model import InFile
 from tracer.kinds.site import FileSite, Target
 from tracer.kinds.watched import LENGTHS
 from tracer.lang.types import ArrayType, NamedType, StructType, Type, memory_size
 from tracer.resolve.dwarf.debug_info import DebugInfo
+from tracer.resolve.elf.relocations import relocations
 from tracer.resolve.elf.structures import PF_X
 from tracer.resolve.elf.symbol_table import STT_FUNC, STT_GNU_IFUNC
 from tracer.resolve.elf.variables import variable_of
@@ -54,11 +57,37 @@ class Variables:
         address, size = symbol.address, symbol.size
         if parts or size not in LENGTHS:
             address, size = _part(binary, symbol_name, parts, address, size)
-        code = next((load for load in binary.elf.loads if load.flags & PF_X), None)
-        if code is None:
-            raise binary.elf.error("it holds no code, by which tracer could tell where it is loaded")
-        place = InFile(binary.elf.path, candidates[0].shown, binary.identity, address, (code.offset, code.address))
-        return place, size
+        place = _place(binary, candidates[0].shown, address)
+        return replace(place, copies=tuple(self._copies(binary, symbol.name, address - symbol.address))), size
+
+    def _copies(self, library: Binary, name: str, offset: int) -> Iterator[InFile]:
+        """The places that programs of the target have for a variable of a library, `offset` bytes into it: the dynamic
+        linker copies it there before they begin, and lets the library use it too.
+        """
+        if not library.symbols.exported or not library.symbols.exported.variables(name):
+            return
+        from tracer.resolve.files.paths import Found
+
+        pids, program = self._target.pids, self._target.program
+        paths = [f"/proc/{pid}/exe" for pid in pids] or ([program] if program else [])
+        programs: dict[int, Binary] = {}
+        for path in paths:
+            with suppress(TracerError):
+                binary = self._open(Found(path, path))
+                programs[id(binary)] = binary
+        for binary in programs.values():
+            copied = {place.address for place in relocations(binary.elf) if place.kind == binary.arch.relocations.copy}
+            for variable in binary.symbols.variables(name) if copied else ():
+                if variable.address in copied:
+                    yield _place(binary, binary.elf.path, variable.address + offset)
+
+
+def _place(binary: Binary, shown: str, address: int) -> InFile:
+    """Raises `TracerError`."""
+    code = next((load for load in binary.elf.loads if load.flags & PF_X), None)
+    if code is None:
+        raise binary.elf.error("it holds no code, by which tracer could tell where it is loaded")
+    return InFile(binary.elf.path, shown, binary.identity, address, (code.offset, code.address))
 
 
 def _apart(binary: Binary, name: str) -> tuple[str, str]:
