@@ -78,17 +78,17 @@ def _by_parameters(sites: Sequence[FileSite], outside: Callable[[], Outside] | N
     functions = {site.probe: site for site in sites}
     if outside is None or not functions or len(functions) > _FEW:
         return None
-    all_parameters = [
+    lists = [
         parameters for site in functions.values()
         if not isinstance(parameters := outside().parameters(site), str)
     ]  # fmt: skip
-    if not all_parameters:
+    if not lists:
         return None
     texts = {
         ", ".join([f"{one.name}={_UNREADABLE if one.reason else f'args.{one.name}'}" for one in parameters])
-        for parameters in all_parameters if all(one.name.isidentifier() for one in parameters)
+        for parameters in lists if all(one.name.isidentifier() for one in parameters)
     }  # fmt: skip
-    return f"args=({texts.pop()})" if len(texts) == 1 and len(all_parameters) == len(functions) and "" not in texts else ""
+    return f"args=({texts.pop()})" if len(texts) == 1 and len(lists) == len(functions) and "" not in texts else ""
 
 
 def _result_type(sites: Sequence[FileSite], outside: Callable[[], Outside] | None) -> str:
