@@ -78,14 +78,17 @@ def _by_parameters(sites: Sequence[FileSite], outside: Callable[[], Outside] | N
     functions = {site.probe: site for site in sites}
     if outside is None or not functions or len(functions) > _FEW:
         return None
-    known = [parameters for site in functions.values() if not isinstance(parameters := outside().parameters(site), str)]
-    if not known:
+    lists = [
+        parameters for site in functions.values()
+        if not isinstance(parameters := outside().parameters(site), str)
+    ]  # fmt: skip
+    if not lists:
         return None
     texts = {
         ", ".join([f"{one.name}={_UNREADABLE if one.reason else f'args.{one.name}'}" for one in parameters])
-        for parameters in known if all(one.name.isidentifier() for one in parameters)
+        for parameters in lists if all(one.name.isidentifier() for one in parameters)
     }  # fmt: skip
-    return f"args=({texts.pop()})" if len(texts) == 1 and len(known) == len(functions) and "" not in texts else ""
+    return f"args=({texts.pop()})" if len(texts) == 1 and len(lists) == len(functions) and "" not in texts else ""
 
 
 def _result_type(sites: Sequence[FileSite], outside: Callable[[], Outside] | None) -> str:
