@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +44,21 @@ def test_hits_have_their_time_their_process_and_what_is_known_of_the_arguments(b
                 assert {name: hit["args"][name] for name, value in known.items() if value is not None} == {
                     name: value for name, value in known.items() if value is not None
                 }
+
+
+REALS = r"""
+__attribute__((noinline)) double twice(double d, int i) { __asm__ volatile("" : "+r"(i)); return 2 * d + i; }
+int main(int count, char **words) { return twice(count, 7) < 0 || !words; }
+"""
+
+
+def test_a_parameter_that_cannot_be_read_is_no_other_register(tmp_path: Path) -> None:
+    app = tmp_path / "reals"
+    command = ["gcc", "-O1", "-g", "-x", "c", "-", "-o", str(app)]
+    subprocess.run(command, input=REALS, text=True, check=True)
+    for backend in ("bcc", "ftrace"):
+        done = tracer("-q", "--backend", backend, "-e", f"uprobe:{app}:twice", "-c", str(app))
+        assert done.out.decode().rstrip("\n").endswith(f".probe = uprobe:{app}:twice, .args = {{ .d = ?, .i = 7 }} }}")
 
 
 def test_text_has_a_line_for_each_hit() -> None:

@@ -91,6 +91,15 @@ def test_spans_of_a_thread_lie_inside_each_other(program: Path, backend: str, cl
     )
 
 
+def test_a_span_from_a_place_to_itself_goes_from_hit_to_hit(program: Path, backend: str, clean: None) -> None:
+    """A wildcard's places too that start and end."""
+    for end in ("opened", "op*ned"):
+        text = f"span:uprobe:{program}:opened..uprobe:{program}:{end}"
+        text += " { @[arg0, after(arg0), depth] = max(duration); }"
+        found = maps(tracer("-f", "json", "--backend", backend, "-c", str(program), "-e", text))["@"]
+        assert set(found) == {"0,1,0", "1,2,0"} and found["0,1,0"] >= 3_000_000, found
+
+
 def test_spans_that_cross_threads_are_found_by_a_key(program: Path, backend: str, clean: None) -> None:
     text = (
         f"span:usdt:{program}:spans:start..usdt:{program}:spans:done by (pid, arg0)"

@@ -89,6 +89,14 @@ def facts_of(pid: int, thread: int | None = None) -> Facts | None:
     return Facts(Process(pid, int(fields[19])), fields[0].decode(), int(fields[1]), int(fields[6]))
 
 
+def has_ended(thread: int, began_ns: int) -> bool:
+    """Whether the thread of that number has ended that ran at a time of the boot clock."""
+    tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    facts = facts_of(thread)
+    # One that began later, by more than the tick in which that is told, has only the number of ours.
+    return facts is None or facts.state in ENDED or facts.process.started * tick_ns > began_ns + tick_ns
+
+
 def status_of(pid: int | str) -> dict[str, str]:
     """The fields of /proc/PID/status. Raises `OSError`."""
     with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as lines:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tracer.dataclass import replace
+from tracer.errors import printable
 from tracer.lang.types import (
     ArrayType,
     BoolType,
@@ -33,7 +34,7 @@ def text(type: Type, of: Of) -> Show:
         return _SPECIAL[type.__class__]
     if isinstance(type, ArrayType):
         return _items(type, of, b"[%b]", b",")
-    return _members(type, of, b"{ %b }", b".%b = %b", _name)
+    return _members(type, of, b"{ %b }", b".%b = %b", lambda name: printable(name).encode())
 
 
 def json(type: Type, of: Of, quoted: Callable[[bytes], bytes]) -> Show:
@@ -46,7 +47,7 @@ def json(type: Type, of: Of, quoted: Callable[[bytes], bytes]) -> Show:
         return lambda value: quoted(shown(value))
     if isinstance(type, ArrayType):
         return _items(type, of, b"[%b]", b",")
-    return _members(type, of, b"{%b}", b"%b: %b", lambda name: quoted(_name(name)))
+    return _members(type, of, b"{%b}", b"%b: %b", lambda name: quoted(name.encode("utf-8", "surrogateescape")))
 
 
 def content(buffer: bytes) -> bytes:
@@ -73,10 +74,6 @@ def _hardware_address(mac: bytes) -> bytes:
 
 
 _SPECIAL: dict[type, Show] = {BufferType: escaped, InetType: _address, MacType: _hardware_address}
-
-
-def _name(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
 
 
 def _members(type: Type, of: Of, whole: bytes, one: bytes, name: Callable[[str], bytes]) -> Show:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from tracer.errors import printable
 from tracer.host.clock import boot_time_ns
 from tracer.lang.types import (
     ArrayType,
@@ -128,7 +129,7 @@ class ValueText:
             case PointerType():
                 return _pointer
             case EnumType():
-                return lambda value: (type.word(value) or str(value)).encode()
+                return lambda value: _encoded(type.word(value) or str(value))
             case IntType():
                 return b"%d".__mod__
             case ArrayType() | StructType():
@@ -191,7 +192,7 @@ class ValueText:
         if not names:
             return lambda value: b"(%b)" % join.join([show(item) for show, item in zip(parts, value, strict=True)])
         start, equals, end = (b"{ ", b" = ", b" }") if join == b", " else (b"{", b"=", b"}")
-        heads = [b".%b%b" % (name.encode(), equals) for name in names]
+        heads = [b".%b%b" % (printable(name).encode(), equals) for name in names]
         return lambda value: (
             start
             + join.join([head + show(item) for head, show, item in zip(heads, parts, value, strict=True)])
@@ -246,7 +247,7 @@ def json_value(type: Type, text: ValueText) -> Show:
 
             return blocks.json(type, lambda item: json_value(item, text), json_string)
         case TupleType(items=items, names=names) if names:
-            shown = [(json_string(name.encode()), json_value(i, text)) for name, i in zip(names, items, strict=True)]
+            shown = [(json_string(_encoded(name)), json_value(i, text)) for name, i in zip(names, items, strict=True)]
             return lambda value: b"{%b}" % b", ".join(
                 [b"%b: %b" % (name, show(v)) for (name, show), v in zip(shown, value, strict=True)]
             )

@@ -4,6 +4,7 @@ the next, and others that are named. Each is one whose beginning and returns can
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from fnmatch import fnmatchcase
@@ -17,6 +18,7 @@ from tracer.kinds.site import FileSite, Target
 from tracer.lang.syntax.attach import read as read_point
 from tracer.resolve.attach_texts import quoted
 from tracer.resolve.binary import Binaries
+from tracer.resolve.dwarf.calls.results import NOT_SAID
 from tracer.resolve.dwarf.debug_info import DebugInfo
 from tracer.resolve.files.paths import find_files
 from tracer.resolve.functions.demangled_names import without_parameters
@@ -107,6 +109,7 @@ def flow_of(
             if len(there) + len(new) > MOST:
                 raise UsageError(f"these are {len(there) + len(new)} functions, more than {MOST}", "name fewer")
             below += _described(its_file, Recursion(its_file.code), new, unsafe_returns, refused)
+        above, below = _told_apart(above, below, binary, left_out)
         if refused:
             reason = f"{counted(len(refused), 'function')} left out, whose returns cannot be seen"
             left_out.append(f"{reason}; of the first: {refused[0].message}")
@@ -226,6 +229,32 @@ def _described(
         traced.append(Traced(point, name, entry, ends, parameters, result, _leaves(binary, function)))
     debug_info.keep()
     return traced
+
+
+def _told_apart(
+    above: list[Traced], below: list[Traced], binary: Binary, left_out: list[str]
+) -> tuple[list[Traced], list[Traced]]:
+    """The same, without what debug information says of functions whose name others have too: a hit tells the name."""
+    numbers = Counter(function.name for function in (*above, *below))
+    names = {
+        function.name for function in (*above, *below)
+        if numbers[function.name] > 1
+        or (function.entry.path == binary.path and len(binary.symbols.named(function.entry.function)) > 1)
+    }  # fmt: skip
+    if names:
+        shown = and_more((_short(binary, name) for name in sorted(names)[:_NAMED]), len(names))
+        left_out.append(
+            f"several functions are named {shown}: all of them that run below are shown, their arguments as ?,"
+            " their results as the register has them"
+        )
+    unsure = [
+        [
+            replace(function, parameters=NOT_SAID, result=NOT_SAID, leaves=True) if function.name in names else function
+            for function in functions
+        ]
+        for functions in (above, below)
+    ]  # fmt: skip
+    return unsure[0], unsure[1]
 
 
 def _short(binary: Binary, name: str) -> str:

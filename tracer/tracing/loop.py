@@ -132,8 +132,7 @@ class _Trace:
         self.told = False
         self.ending = False
         self.attached = False
-        self.closed = False
-        """Whether the maps of the end are shown, or were about to be."""
+        self.closed = False  # whether the maps of the end are shown, or were about to be
         self.loss = Loss()
         self.begun: list[Event] = []
         self.maps: MapStore = LocalMaps(plan.program, self.loss)
@@ -143,8 +142,7 @@ class _Trace:
         self.at_signal: list[_Entry] = []
         self.started = 0
         self.calls: OpenCalls | None = None
-        seconds = controls.duration_s
-        self.duration_ns = None if seconds is None else round(seconds * 1e9)
+        self.duration_ns = None if controls.duration_s is None else round(controls.duration_s * 1e9)
 
     def run(self, on_attached: Callable[[int], None]) -> Outcome:
         try:
@@ -391,15 +389,8 @@ class _Timer:
 def probe_count(plan: Plan, left_out: Sequence[Site] = ()) -> int:
     """The number of probes that a user sees attached: each name once in each clause, however many sites it has."""
     missing = {(site.spot, site.kind) for site in left_out}
-    return len(plan.user) + sum(
-        len(
-            {
-                site.probe
-                for variant in probe.variants
-                for site in variant.sites
-                if not missing or (site.spot, site.kind) not in missing
-            }
-        )
-        for probe in plan.probes
-        if probe.clause.ends is None
-    )
+    names = (
+        {site.probe for variant in probe.variants for site in variant.sites if (site.spot, site.kind) not in missing}
+        for probe in plan.probes if probe.clause.ends is None
+    )  # fmt: skip
+    return len(plan.user) + sum(map(len, names))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+
+import pytest
 
 from tests.typed_ir import program
 from tracer.dataclass import replace
@@ -210,6 +213,13 @@ def test_where_something_is_missing_it_is_told_at_once_whether_it_was_lost() -> 
     ]  # fmt: skip
 
 
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread of the hits is there."""
+    monkeypatch.setattr("tracer.render.flow.renderer.has_ended", lambda thread, began_ns: False)
+
+
+@pytest.mark.usefixtures("running")
 def test_what_is_under_way_at_the_end_is_told_the_innermost_first() -> None:
     out = io.BytesIO()
     renderer = TextFlow(FUNCTIONS, NONE, None, out)
@@ -217,6 +227,23 @@ def test_what_is_under_way_at_the_end_is_told_the_innermost_first() -> None:
     renderer.finish()
     lines = [line[9:].partition(" for ")[0] for line in out.getvalue().decode().splitlines()[1:]]
     assert lines == ["top(n=0) {", "  f(n=0) {", "  } under way", "} under way"]
+
+
+def test_a_call_whose_thread_has_ended_is_not_under_way() -> None:
+    """One that has its number now began later."""
+    hit = begun(1, "top", 0, 3, thread=os.getpid())
+    how = {}
+    for form in (TextFlow, LinesFlow, ChromeFlow):
+        out = io.BytesIO()
+        renderer = form(FUNCTIONS, NONE, None, out)
+        fed(renderer, hit)
+        renderer.finish()
+        how[form] = out.getvalue().decode()
+    assert how[TextFlow].splitlines()[-1].endswith("  } left: its thread has ended")
+    data = json.loads(how[LinesFlow])["data"]
+    assert (data["left"], "age" in data) == ("its thread has ended", False)
+    last = json.loads(how[ChromeFlow])["traceEvents"][-1]
+    assert (last["ph"], last["args"]) == ("B", {"n": "3", "ended": "its thread has ended"})
 
 
 def test_the_records_of_a_program_are_hits_and_what_else_it_prints_stays() -> None:
@@ -266,6 +293,7 @@ def test_names_of_parameters_cannot_write_more_than_themselves() -> None:
     assert out.getvalue().decode().splitlines()[1][9:] == "top(\\xff\\x1b[2J=3, d=3) = 0  1 ns"
 
 
+@pytest.mark.usefixtures("running")
 def test_a_document_of_chrome_has_each_call_once_and_those_under_way_without_an_end() -> None:
     out = io.BytesIO()
     renderer = ChromeFlow(FUNCTIONS, NONE, None, out)
@@ -290,6 +318,7 @@ def test_a_document_of_chrome_has_each_call_once_and_those_under_way_without_an_
     assert json.loads(empty.getvalue())["traceEvents"] == []
 
 
+@pytest.mark.usefixtures("running")
 def test_lines_of_json_have_each_call_as_it_ends() -> None:
     out = io.BytesIO()
     renderer = LinesFlow(FUNCTIONS, NONE, None, out)

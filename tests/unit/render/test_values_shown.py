@@ -14,9 +14,11 @@ from tracer.host.clock import boot_time_ns, format_time
 from tracer.lang.types import (
     BOOL,
     INT64,
+    Field,
     Stack,
     StackType,
     StringType,
+    StructType,
     Symbol,
     SymbolType,
     TimestampType,
@@ -36,6 +38,17 @@ def test_any_bytes_become_a_json_string_with_the_same_text(text: bytes) -> None:
 def test_json_strings_escape_as_bpftrace_does() -> None:
     quoted = json_string(b'"\\/\n\r\t\x00\x08\x0c\x1f\x7f\\b\\\x08\xc3\xa9\xff')
     assert quoted == '"\\"\\\\/\\n\\r\\t\\u0000\\u0008\\u000c\\u001f\x7f\\\\b\\\\\\u0008é\ufffd"'.encode()
+
+
+def test_names_of_members_cannot_write_more_than_themselves() -> None:
+    """Debug information may have any bytes there."""
+    name = "\udcff\x1b[2J"
+    record = StructType("struct s", 8, (Field(name, INT64, 0),))
+    data = (3).to_bytes(8, "little")
+    assert TEXT.of(TupleType((INT64,), (name,)))((3,)) == TEXT.of(record)(data)
+    assert TEXT.of(record)(data) == b"{ .\\xff\\x1b[2J = 3 }"
+    for type, value in ((TupleType((INT64,), (name,)), (3,)), (record, data)):
+        assert json.loads(json_value(type, TEXT)(value)) == {"\ufffd\x1b[2J": 3}
 
 
 @given(st.integers(-(2**63), 2**64 - 1))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.unit.resolve.conftest import Build
+from tracer.cli.questions.flow import program
 from tracer.errors import TracerError
 from tracer.kinds.site import EVERY_PROCESS
 from tracer.lang.syntax import attach
@@ -92,6 +94,28 @@ def test_setjmp_returns_where_its_call_does(app: Path) -> None:
     (tries,) = [function for function in flow(app).below if function.name == "tries"]
     assert tries.entry.address < address < tries.entry.address + 64
     assert flow(app).catches == ()
+
+
+def test_functions_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
+    """A hit tells the name alone, so what debug information says of one is not told of another."""
+    kept = '__asm__ volatile("" : "+r"(n)); return n; }\n'
+    same = f"static __attribute__((noinline)) %s same(%s n) {{ {kept}"
+    (tmp_path / "a.c").write_text(same % ("char", "long") + f"int other(int n) {{ n = same(n); {kept}")
+    (tmp_path / "b.c").write_text(
+        same % ("int", "int") + f"int other(int); int top(int n) {{ n = same(n) + other(n); {kept}"
+        "int main(int count, char **words) { return top(count) + !words; }\n"
+    )
+    app = tmp_path / "app"
+    subprocess.run(["gcc", "-O1", "-g", tmp_path / "a.c", tmp_path / "b.c", "-o", app], check=True)
+    chosen = flow(app)
+    assert names(chosen) == ["other", "same", "same"]
+    known = {function.name: (isinstance(function.parameters, str), function.result) for function in chosen.below}
+    assert known == {"other": (False, IntType(32, True)), "same": (True, "no debug information says what it is")}
+    assert chosen.left_out == (
+        "several functions are named same: all of them that run below are shown, their arguments as ?, their results as"
+        " the register has them",
+    )
+    assert program(chosen, None).count(f"uretprobe:{app}:same") == 1
 
 
 def many(number: int) -> str:

@@ -137,7 +137,7 @@ def program(flow: "Flow", where: "str | None") -> str:
 
 
 def _points(kind: str, functions: "Sequence[Traced]") -> str:
-    return ", ".join(f"{kind}:{function.point}" for function in functions)
+    return ", ".join(dict.fromkeys(f"{kind}:{function.point}" for function in functions))
 
 
 def _returns(function: "Traced") -> bool:

@@ -3,7 +3,10 @@
 A probe is hit on code of our own in a process beside, which is this file (see `kernel.workers.spawn`): a return, or a
 `ret`, of a function that begins with an instruction like that of the traced one. The samples say how long such a call
 takes by its probes, and the CPU time what it takes in all. What a backend does at the hit beside writing a sample costs
-about what the sample does. Of several rounds a short one counts: what other work adds is not taken off.
+about what the sample does.
+
+Nothing may be taken off that the program itself took. So the shortest of many rounds counts, less a margin, and of the
+measurements since the machine has started the lowest: one that is made while the machine is busy is too high.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import os
 import struct
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 
@@ -23,6 +27,10 @@ something take a tenth more than those of one that does nothing else.
 """
 _PATIENCE_S = 5.0
 _KEPT_S = 3600
+_SURE, _UNSURE_NS = 15 / 16, 300
+"""Of the shortest round what no hit of a traced program undercuts; outside of the probes' samples it is less by as much
+as backends may take the time later or earlier than a sample does.
+"""
 _SAMPLE_TYPE = 1 << 1 | 1 << 2 | 1 << 10  # TID, TIME, RAW
 _TIME_AT = 16
 
@@ -34,28 +42,35 @@ the end.
 
 def costs(pairs: Sequence[tuple[str, bool]]) -> list[Cost]:
     """Those of an entry whose instruction is like one (`hit_cost.instruction_like`), and an end at a `ret` or (True) by
-    a return probe: as an earlier run of this hour measured them, or now. 0 where they cannot be.
+    a return probe: as measured in this hour or now, or lower, as before. 0 where they cannot be measured.
     """
     from tracer.cache import key_of, load, store
 
-    keys = [key_of("call cost 1", _boot(), like, str(returns)) for like, returns in pairs]
-    contents = [load("costs", key) for key in keys]
-    lacking = [number for number, kept in enumerate(contents) if kept is None]
-    if lacking:
-        for number, cost in zip(lacking, _measured([pairs[number] for number in lacking]), strict=False):
-            content = contents[number] = struct.pack("<3q", *cost)
-            store("costs", keys[number], content)
-    return [(0, 0, 0) if kept is None or len(kept) != 24 else struct.unpack("<3q", kept) for kept in contents]
+    now = int(time.clock_gettime(time.CLOCK_BOOTTIME))
+    keys = [key_of("call cost 4", _boot(), like, str(returns)) for like, returns in pairs]
+    earlier = [_unpacked(load("costs", key)) for key in keys]
+    due = [number for number, (when, _) in enumerate(earlier) if when // _KEPT_S != now // _KEPT_S]
+    lowest = [cost for _, cost in earlier]
+    if due:
+        for number, cost in zip(due, _measured([pairs[number] for number in due]), strict=False):
+            lowest[number] = cost if earlier[number][0] < 0 else min(cost, lowest[number], key=sum)
+            store("costs", keys[number], struct.pack("<4q", now, *lowest[number]))
+    return lowest
+
+
+def _unpacked(content: bytes | None) -> tuple[int, Cost]:
+    """When a cost was measured last, in s since the machine has started, -1 where it was not, and the cost."""
+    if content is None or len(content) != 32:
+        return -1, (0, 0, 0)
+    when, between, entry, end = struct.unpack("<4q", content)
+    return when, (between, entry, end)
 
 
 def _boot() -> str:
-    """The hour of this run of the kernel."""
-    import time
-
-    boot = ""
+    """Names the run of the kernel."""
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
-        boot = file.read()
-    return f"{boot}{int(time.clock_gettime(time.CLOCK_BOOTTIME)) // _KEPT_S}"
+        return file.read()
+    return ""
 
 
 def _measured(pairs: Sequence[tuple[str, bool]]) -> list[Cost]:
@@ -85,7 +100,6 @@ def measure(instruction: str, returns: bool, stack: ExitStack) -> Cost:
     """Raises `OSError` or `ValueError` where the kernel refuses it. What it needs is let go of with `stack`."""
     import ctypes
     import mmap
-    import time
 
     from tracer.kernel import perf
     from tracer.kernel.trials.hit_cost import BODY, loop_code
@@ -97,29 +111,30 @@ def measure(instruction: str, returns: bool, stack: ExitStack) -> Cost:
     scratch = stack.enter_context(Scratch(loop_code(code)))
     call = ctypes.CFUNCTYPE(None, ctypes.c_int)(scratch.address)
 
-    def taken() -> float:
-        begun = time.thread_time_ns()
+    def taken() -> float:  # by the clock, as the samples are: so a round that was interrupted is long by both
+        begun = time.monotonic_ns()
         call(_CALLS)
-        return (time.thread_time_ns() - begun) / _CALLS
+        return (time.monotonic_ns() - begun) / _CALLS
 
-    def short(rounds: list[float]) -> float:
-        return sorted(rounds)[len(rounds) // 4]
-
-    bare = short([taken() for _ in range(_ROUNDS)])
+    bare = min(taken() for _ in range(_ROUNDS))
     first = scratch.probe(BODY, False, _SAMPLE_TYPE)
     with mmap.mmap(first, mmap.PAGESIZE * 33) as ring:
         call(5)  # the first hits find pages
-        entry = short([_emptied(ring, taken) for _ in range(_ROUNDS)]) - bare
+        entry = min(_emptied(ring, taken) for _ in range(_ROUNDS)) - bare
         perf.set_output(scratch.probe(BODY + (0 if returns else len(code)), returns, _SAMPLE_TYPE), first)
         call(5)
-        between, both = list[float](), list[float]()
+        between, outside = list[float](), list[float]()
         for _ in range(_ROUNDS):
-            both.append(_emptied(ring, taken))
+            whole = _emptied(ring, taken)
             times = list(_times(ring))
-            between += [after - before for before, after in zip(times[::2], times[1::2], strict=False)]
-    whole = short(both) - bare
-    inside = short(between) if between else 0.0
-    return max(round(inside - bare), 0), max(round(min(entry, whole)), 1), max(round(whole - entry), 1)
+            inside = [after - before for before, after in zip(times[::2], times[1::2], strict=False)]
+            between += inside
+            outside.append(whole - sum(inside) / _CALLS)
+    shortest = min(between, default=0.0) * _SURE
+    whole = shortest + max((min(outside) - bare) * _SURE - _UNSURE_NS, 0)
+    # What both take in all counts for whoever calls the function, so the two are that together.
+    entry = min(entry, whole - 1)
+    return round(shortest), max(round(entry), 1), max(round(whole - entry), 1)
 
 
 def _emptied(ring: object, then: object) -> float:

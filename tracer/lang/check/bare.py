@@ -28,6 +28,7 @@ _NUMBERS = (IntType, CharType)
 _MOST = 6
 """Arguments of a function whose parameters nothing tells: those in registers."""
 
+_UNREADABLE = '"?"'
 _EVERY = 'time=strftime("%H:%M:%S.%f", nsecs), comm=comm, pid=pid, tid=tid, probe=probe'
 
 
@@ -63,9 +64,28 @@ def _bodies(clause: ast.Clause, sites: tuple[Site, ...], outside: Callable[[], O
     least = min((len(site.args) for site in sites), default=0)
     numbered = ", ".join(f"arg{number}=arg{number}" for number in range(least if noted else min(least, _MOST)))
     arguments = f"args=({numbered})" if least else ""
+    if not noted and least and (named := _by_parameters(in_files(sites), outside)) is not None:
+        arguments = named
     for shown in (arguments if noted else "args=args", arguments, ""):
         for told in dict.fromkeys((result, "")):
             yield ", ".join([_EVERY, *filter(None, (shown, told, took))])
+
+
+def _by_parameters(sites: Sequence[FileSite], outside: Callable[[], Outside] | None) -> str | None:
+    """The parameters of all functions, `?` for one that cannot be read; None where they are not known, and "" where
+    they are not the same.
+    """
+    functions = {site.probe: site for site in sites}
+    if outside is None or not functions or len(functions) > _FEW:
+        return None
+    known = [parameters for site in functions.values() if not isinstance(parameters := outside().parameters(site), str)]
+    if not known:
+        return None
+    texts = {
+        ", ".join([f"{one.name}={_UNREADABLE if one.reason else f'args.{one.name}'}" for one in parameters])
+        for parameters in known if all(one.name.isidentifier() for one in parameters)
+    }  # fmt: skip
+    return f"args=({texts.pop()})" if len(texts) == 1 and len(known) == len(functions) and "" not in texts else ""
 
 
 def _result_type(sites: Sequence[FileSite], outside: Callable[[], Outside] | None) -> str:

@@ -50,7 +50,10 @@ def with_spans(program: Program) -> Program:
             clauses.append(clause)
             continue
         span = _Span(clause, clause.until, faults)
-        clauses += [span.start(), span.end(fresh)]
+        both = [span.start(), span.end(fresh)]
+        # Where a hit is of both it ends the span before it, and then starts another.
+        shared = {site.spot for site in clause.sites} & {site.spot for site in clause.until.sites}
+        clauses += reversed(both) if shared else both
         maps.update({decl.name: decl for decl in span.maps()})
         kept.append(span.calls())
         fresh += 1

@@ -65,9 +65,10 @@ class ChromeFlow(FlowRenderer):
         self._lost = loss.events
         super().lost(loss)
 
-    def under_way(self, thread: Thread, call: Open, age_ns: int) -> None:
+    def under_way(self, thread: Thread, call: Open, age_ns: int | None) -> None:
         """A beginning without an end."""
-        self._write({**self._event(thread, call, {}), "ph": "B"})
+        more = {"ended": "its thread has ended"} if age_ns is None else {}
+        self._write({**self._event(thread, call, more), "ph": "B"})
 
     def finish(self) -> None:
         """The end of the document."""

@@ -40,9 +40,9 @@ class LinesFlow(FlowRenderer):
             self._line("lost_events", {"events": loss.events})
         super().lost(loss)
 
-    def under_way(self, thread: Thread, call: Open, age_ns: int) -> None:
+    def under_way(self, thread: Thread, call: Open, age_ns: int | None) -> None:
         """One that has not ended."""
-        self._call(thread, call, {"age": age_ns})
+        self._call(thread, call, {"left": "its thread has ended"} if age_ns is None else {"age": age_ns})
 
     def _call(self, thread: Thread, call: Open, more: dict[str, Any]) -> None:
         shown = self.arguments(call.begun)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.dataclass import dataclass, replace
 from tracer.errors import printable
+from tracer.host.stat import has_ended
 from tracer.lang.types import BoolType, IntType, StructType, TupleType, memory_size
 from tracer.render.flow.calls import Begun, Calls, Ended, Hit, Listener, Open, Resumed, Thread
 from tracer.render.notices import FirstHits, NeverHeld, NotHit
@@ -76,11 +77,12 @@ class FlowRenderer(TextRenderer, Listener):
         now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         for thread in self.calls.threads.values():
             for call in reversed(thread.calls):
-                self.under_way(thread, call, max(now - call.begun.time_ns, 0))
+                ended = has_ended(thread.number, call.begun.time_ns)
+                self.under_way(thread, call, None if ended else max(now - call.begun.time_ns, 0))
         super().finish()
 
-    def under_way(self, thread: Thread, call: Open, age_ns: int) -> None:
-        """A call that has not ended."""
+    def under_way(self, thread: Thread, call: Open, age_ns: int | None) -> None:
+        """A call that has not ended; None where its thread has, so that it never will."""
 
     def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
         """A flow has none to show."""

@@ -118,10 +118,11 @@ class TextFlow(FlowRenderer):
                 b"# %b lost before this line: calls are missing, and what was inside one stands too far out\n" % records
             )
 
-    def under_way(self, thread: Thread, call: Open, age_ns: int) -> None:
-        """Its end is the trace's."""
+    def under_way(self, thread: Thread, call: Open, age_ns: int | None) -> None:
+        """Its end is the trace's, or its thread's."""
         self._open(thread)
-        self._line(thread, call.depth, b"} under way for %b" % duration(age_ns))
+        how = b"under way for %b" % duration(age_ns) if age_ns is not None else b"left: its thread has ended"
+        self._line(thread, call.depth, b"} %b" % how)
 
     def _open(self, thread: Thread) -> None:
         """The line of a call that waits, as one whose end comes later."""

@@ -102,12 +102,12 @@ def _part(binary: Binary, symbol: str, parts: str, address: int, size: int) -> t
     path, identity = binary.elf.path, binary.identity
     of_file = FileSite("uprobe", "", "", (), 0, path, identity, 0, 0)
     debug = DebugInfo([of_file], demangler)
-    found = debug.variable(of_file, symbol)
-    if isinstance(found, str):
-        raise TracerError(found)
-    address, whole = found
+    located = debug.variable(of_file, symbol)
+    if isinstance(located, str):
+        raise TracerError(located)
+    address, whole = located
     type, name = _settled(debug, whole), symbol
-    known = memory_size(type) == size
+    described = memory_size(type) == size
     for part in _PART.finditer(parts):
         if isinstance(type, StructType) and part[1]:
             field = type.field(part[1])
@@ -119,7 +119,7 @@ def _part(binary: Binary, symbol: str, parts: str, address: int, size: int) -> t
                 raise TracerError(f"{printable(name)} has {type.count} elements, the last is {type.count - 1}")
             type = _settled(debug, type.item)
             address += int(part[2]) * memory_size(type)
-        elif not known:
+        elif not described:
             hint = "watch it by its address: watchpoint:ADDRESS:LENGTH:w"
             raise TracerError(f"there is no debug information of {printable(name)}", hint)
         else:
@@ -128,7 +128,7 @@ def _part(binary: Binary, symbol: str, parts: str, address: int, size: int) -> t
     size = memory_size(type) if parts else size
     if size not in LENGTHS:
         by_address = "watch a part of it by its address: watchpoint:ADDRESS:8:w"
-        remedy = _would_do(debug, name, type) if known else by_address
+        remedy = _would_do(debug, name, type) if described else by_address
         raise TracerError(f"the processor watches 1, 2, 4 or 8 bytes, and {printable(name)} has {size}", remedy)
     return address, size
 
