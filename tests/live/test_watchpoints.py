@@ -103,6 +103,21 @@ def test_what_nobody_writes_is_told(backend: str) -> None:
     assert (done.status, done.text, done.err) == (0, "6\n", "Attached 1 probe\ntracer: no probe was hit\n")
 
 
+def test_a_watch_that_ends_as_another_program_takes_the_memory_is_told(backend: str) -> None:
+    text = f"w:{place(NO_PIE, 'counter'):#x}:4:w {{ @ = count(); }}"
+    done = tracer("--backend", backend, "-c", f"sh -c 'exec {NO_PIE} 1'", "-e", text)
+    assert (done.status, done.text) == (0, "6\n") and re.fullmatch(
+        r"Attached 1 probe\ntracer: process \d+ runs another program, and its watchpoints ended with the one before:"
+        r" trace that program itself\ntracer: no probe was hit\n", done.err,
+    )  # fmt: skip
+    done = tracer("--backend", backend, "--follow", "-c", f"sh -c '{NO_PIE} 1; {NO_PIE} 2; true'", "-e", text)
+    assert (done.status, done.text, done.err) == (
+        0, "6\n8\n",
+        "Attached 1 probe\ntracer: watchpoints ended in 2 descendants that ran another program\n"
+        "tracer: no probe was hit\n",
+    )  # fmt: skip
+
+
 def test_who_cannot_be_watched_is_told_in_a_line(backend: str) -> None:
     done = tracer("--backend", backend, "-e", f"w:{COUNTERS}:quiet:w {{ }}")
     assert done.status == 1 and done.err.endswith(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tracer.kinds.site import Target
     from tracer.plan.model import Plan
     from tracer.results.events import Outcome
+    from tracer.silence.new_programs import NewPrograms
     from tracer.tracing import Request
     from tracer.tracing.end_warnings import OlderFiles
 
@@ -60,6 +61,12 @@ class Lookout:
             from tracer.tracing.end_warnings import OlderFiles
 
             self._older = OlderFiles(paths_of(plan.places), tell)
+        self._programs: NewPrograms | None = None
+        if any(site.in_memory for site in plan.sites):
+            from tracer.silence.new_programs import NewPrograms
+
+            self._programs = NewPrograms(target, tell)
+            stack.callback(self._programs.close)
         is_of_some = bool(target.pids)
         self._findings = Findings(plan, is_of_some, request.max_rate, self._overhead, results.detached)
         self.guard = self._findings.guard
@@ -75,16 +82,22 @@ class Lookout:
         """Notes that everything is attached from now on."""
         if self._older is not None:
             self._beside(self._older.start)
+        if self._programs is not None:
+            self._beside(self._programs.start)
         self._beside(self._silence.start)
 
     def look(self) -> None:
         """Called now and then while the trace runs."""
         if self._older is not None:
             self._beside(self._older.look)
+        if self._programs is not None:
+            self._beside(self._programs.look)
         self._beside(self._silence.look)
 
     def before_detach(self) -> None:
         """The trace is over, and its probes are still there."""
+        if self._programs is not None:
+            self._beside(self._programs.before_detach)
         self._beside(self._silence.before_detach)
 
     def silent(self, outcome: Outcome, trapped: bool) -> list[Notice]:
