@@ -94,7 +94,8 @@ PROGRAMS: dict[tuple[str, ...], str] = {
     ("syscalls", "--by", "comm", "--filter", "args.id == 3", "--top", "2"): (
         "config = { print_maps_on_exit = false }\n"
         "span:tracepoint:raw_syscalls:sys_enter..tracepoint:raw_syscalls:sys_exit"
-        " /args.id != (args.abi == 1 ? 1 : 60) && (args.id == 3)/ { @ns[comm, syscall_name(args.id, args.abi)]"
+        " /(after(args.id) == args.id || after(args.id) == -1"
+        " || after(args.abi) != args.abi) && (args.id == 3)/ { @ns[comm, syscall_name(args.id, args.abi)]"
         " = sum(duration); @quantiles[comm, syscall_name(args.id, args.abi)] = quantiles(duration, 50, 99);"
         " $errno = -after(args.ret); if ($errno > 0 && $errno < 4096)"
         " { @errors[comm, syscall_name(args.id, args.abi), $errno] = count(); } }\n"

@@ -32,8 +32,9 @@ def command(asked: Asked, counting: Counting, results: Results) -> int:
 def program(counting: Counting) -> str:
     """The program. Raises `ProgramError`, `UsageError`.
 
-    exit() has no return. But where the first thread of a process has ended so, and another executes a program, that one
-    returns with the number of the first.
+    exit() and exit_group() have no return. But the number of a thread that has ended so may get another thread, whose
+    return from clone() has no start of its own: a return is of the call whose number it bears. That of sigreturn()
+    bears none, -1, and that of an execve() which starts a program of another width the number that it has there.
     """
     from tracer.cli.questions.text import Words, clause_of
     from tracer.kinds.arch import AARCH64, native
@@ -41,8 +42,8 @@ def program(counting: Counting) -> str:
 
     key, only = counting.words()
     before, after = counting.printed(ERRORS, TIMES, QUANTILES)
-    name, ending = ("args.id, args.abi", "(args.abi == 1 ? 1 : 60)") if native() is not AARCH64 else ("args.id", "93")
-    returned = f"args.id != {ending}"
+    name, other = ("args.id", "") if native() is AARCH64 else ("args.id, args.abi", " || after(args.abi) != args.abi")
+    returned = f"(after(args.id) == args.id || after(args.id) == -1{other})"
     holds = Words(f"{returned} && ({only.text})" if only.text else returned)
     keys = ", ".join(filter(None, (key.text, f"syscall_name({name})")))
     body = (
