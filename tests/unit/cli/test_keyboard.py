@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from types import SimpleNamespace
 from tracer.cli.tracing.keyboard import screen
 os.environ["TERM"] = "xterm"
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell's background job ignores it
 before, ended = termios.tcgetattr(0), []
 controls = SimpleNamespace(wake=(), end=lambda: ended.append(1))
 with ExitStack() as stack:
