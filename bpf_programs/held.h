@@ -45,3 +45,15 @@ static __always_inline u64 check_held(long length, u32 size, u64 from, u64 told)
 		lose(LOST_TRUNCATED);
 	return 1;
 }
+
+/* Perf's number for the mode of the program that is in the kernel: 1 of 32 bits, else 2. */
+static __always_inline u64 program_abi(void)
+{
+#ifdef __x86_64__
+	struct pt_regs *ctx = (struct pt_regs *)task_registers(current_task_object());
+
+	if (REGISTER(cs) == 0x23)
+		return 1;
+#endif
+	return 2;
+}

@@ -80,18 +80,6 @@ static long (*find_mapping)(u64 task, u64 address, u64 function, void *each, u64
 		value_;                                                                                                    \
 	})
 
-/* Perf's number for the mode of the program that is in the kernel: 1 of 32 bits, else 2. */
-static __always_inline u64 program_abi(void)
-{
-#ifdef __x86_64__
-	struct pt_regs *ctx = (struct pt_regs *)task_registers(current_task_object());
-
-	if (REGISTER(cs) == 0x23)
-		return 1;
-#endif
-	return 2;
-}
-
 /* How far CLOCK_TAI is ahead of the time since boot: the loader puts it in. Its helper came with Linux 6.1. */
 #define TAI_AHEAD                                                                                                          \
 	({                                                                                                                 \

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ import pytest
 
 from tests.harness.cli import PATIENCE, PATIENCE_S, ROOT, tracer, without_blanks
 from tests.live.conftest import need
+from tests.targets.build import build
 
 pytestmark = pytest.mark.live
 
@@ -26,6 +28,10 @@ PAGES = (
     "README.md", "docs/guide.md", "docs/commands.md", "docs/language.md", "docs/backends.md", "docs/python.md",
     "docs/how-it-works.md", "docs/perf-tools.md",
 )  # fmt: skip
+
+
+PROGRAMS = {"spin": "shares", "tally": "tally"}
+"""Programs of the pages, and the targets that they are."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class Shown:
     @property
     def needs_more(self) -> bool:
         """Whether something else has to happen for that output."""
-        return "^C" in self.output or re.match("[A-Z]=", self.command) is not None
+        return "^C" in self.output or re.search("^[A-Z]=| -p ", self.command) is not None
 
     @property
     def is_exact(self) -> bool:
@@ -98,8 +104,8 @@ def shape(text: str, ordered: bool) -> list[str]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A directory with `sudo` and `tracer` for the PATH of a command. `python -I` keeps the traced programs' own
-    environment as it is.
+    """A directory with the programs of the pages, and with `sudo` and `tracer` for the PATH of a command. `python -I`
+    keeps the traced programs' own environment as it is.
     """
     start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tracer.__main__ import main; sys.exit(main())"
     python = shlex.quote(sys.executable)
@@ -108,6 +114,8 @@ def home(tmp_path: Path) -> Path:
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"#!/bin/sh\nexec {line}\n")
         path.chmod(0o755)
+    for name, target in PROGRAMS.items():
+        shutil.copy(build(target), tmp_path / name)
     return tmp_path
 
 
@@ -136,8 +144,8 @@ def test_commands_give_what_the_page_shows(page: str, home: Path, clean: None) -
             continue
         for file in re.findall(r"/usr/bin/[\w.]+", one.command):
             need(os.path.exists(file), file)
-        if one.command == "cat app.py":
-            (home / "app.py").write_text(one.output + "\n")
+        if source := re.fullmatch(r"cat ([\w.]+)", one.command):
+            (home / source[1]).write_text(one.output + "\n")
         out = run(one.command, home)
         if one.is_exact:
             assert out.rstrip("\n") == one.output.rstrip("\n"), one.command
@@ -152,7 +160,7 @@ def test_the_commands_are_found() -> None:
     readme = [one for one in found["README.md"] if "tracer -e" in one.command]
     assert [one.needs_more for one in readme] == [True, True, False, False, False]
     assert readme[2].output.splitlines()[-1] == "@[parse]: 508"
-    assert [one.needs_more for one in found["docs/language.md"]] == [False] * 8 + [True, True]
+    assert [one.needs_more for one in found["docs/language.md"]] == [False] * 9 + [True, True]
     those = [one for one in found["docs/language.md"] if "BEGIN" in one.command]
     assert all(one.is_exact for one in those)
     waiting = [one.needs_more for one in found["docs/backends.md"]]

@@ -58,6 +58,7 @@ RECIPES: dict[str, Recipe] = {
     "copies": Recipe(("copies.c",)),
     "plug.so": Recipe(("plug.c",), ("-O2", "-g", "-shared", "-fPIC")),
     "shares": Recipe(("shares.c",), ("-O1",)),
+    "tally": Recipe(("tally.c",), ("-O1", "-g", "-pthread")),
     "asks": Recipe(("asks.c",), ("-O1", "-pthread")),
     "execs": Recipe(("execs.c",), ("-O1", "-g", "-pthread")),
     "family": Recipe(("family.c",), ("-O2", "-g", "-pthread")),

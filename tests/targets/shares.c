@@ -24,11 +24,13 @@ NOINLINE void little(void) {
     sum++;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     long began = now();
     much();
     long between = now();
     little();
-    printf("%ld %ld\n", between - began, now() - between);
+    if (argc == 1) // else it is quiet
+        printf("%ld %ld\n", between - began, now() - between);
+    (void)argv;
     return 0;
 }
