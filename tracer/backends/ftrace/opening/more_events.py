@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
-from tracer.backends.ftrace.attach.not_opened import NeedsSamples
+from tracer.backends.ftrace.attach.model import NeedsSamples
 from tracer.backends.ftrace.opening.open_events import opening
 from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent, tallies
 from tracer.backends.ftrace.read.copies import FIRST

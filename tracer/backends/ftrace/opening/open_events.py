@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
-from tracer.backends.ftrace.attach.not_opened import CannotOpen, NeedsSamples
+from tracer.backends.ftrace.attach.model import CannotOpen, NeedsSamples
 from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent
 from tracer.backends.ftrace.read.attachment import Attachment
 from tracer.backends.ftrace.read.copies import FIRST

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from tracer.backends.ftrace.attach.not_opened import CannotOpen, NeedsSamples, ProcessEnded
+from tracer.backends.ftrace.attach.model import CannotOpen, NeedsSamples, ProcessEnded
 from tracer.backends.ftrace.program import FtraceProgram
 from tracer.backends.ftrace.read.copies import Copies, Copy
 from tracer.backends.ftrace.read.descriptors import Opener, Opening

@@ -30,7 +30,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
-from tracer.backends.ftrace.attach.not_opened import CannotOpen, NeedsSamples, ProcessEnded
+from tracer.backends.ftrace.attach.model import CannotOpen, NeedsSamples, ProcessEnded
 from tracer.dataclass import dataclass, field, replace
 from tracer.host.stat import threads_of
 from tracer.kernel import bpf, perf

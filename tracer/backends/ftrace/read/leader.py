@@ -21,7 +21,7 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 
-from tracer.backends.ftrace.attach.not_opened import CannotOpen, ProcessEnded
+from tracer.backends.ftrace.attach.model import CannotOpen, ProcessEnded
 from tracer.host.stat import ENDED, facts_of
 from tracer.kernel import perf
 from tracer.kernel.kin.inherited import Inherited
