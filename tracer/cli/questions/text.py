@@ -119,8 +119,10 @@ def probe(word: str) -> Probe:
         hint = 'a file or name with blanks or commas needs quotes of its own: \'"/my app":"f(int, char)"\''
         raise ProgramError(source, [Diagnostic("the probe has ended before this", place, hint)])
     if not SPELLINGS[point.kind].target:
-        place = Span(0, len(kind))
-        raise ProgramError(source, [Diagnostic(f"{kind} is no probe of a program", place, "-i runs at fixed times")])
+        at_hits = SPELLINGS[point.kind].clause.at_hits
+        program = f"tracer -e '{word} {{ … }}' is a program for it; see tracer profile and tracer syscalls"
+        hint = program if at_hits else "-i runs at fixed times"
+        raise ProgramError(source, [Diagnostic(f"{kind} is no place in a program", Span(0, len(kind)), hint)])
     return Probe(lead + word, kind if has_kind else "uprobe")
 
 
