@@ -90,3 +90,12 @@ def test_functions_that_are_said_in_the_language_have_its_words_and_their_own_ar
         f"error: the message of assert() must be a string, not an int64\n  {line}\n{'^':>41}\n"
         "  hint: str(2) reads the string at that address\n"
     )
+
+
+@pytest.mark.parametrize(("address", "length"), [("str", "len"), ("data_ptr", "length")])
+def test_str_of_a_string_that_bears_its_length_says_how_to_write_it(address: str, length: str) -> None:
+    struct = f"struct text {{ char *{address}; uint64 {length}; }};"
+    said = faults(f"{struct} usdt:/bin/app:order {{ @ = str(*(struct text *)arg0); }}")
+    assert said.startswith("error: str() needs an address, not a struct text\n")
+    how = f"write str(VALUE.{address}, VALUE.{length} + 1), with it in place of VALUE; the 1 is for a NUL"
+    assert said.endswith(f"  hint: {how}\n")

@@ -17,6 +17,7 @@ from tracer.lang.types import (
     CharType,
     IntType,
     StringType,
+    StructType,
     Type,
     is_block,
     memory_size,
@@ -67,14 +68,23 @@ def _str(call: Call) -> typed.Expr | None:
     if isinstance(source, typed.Str) and context.unit.reads("fields") and length is None:  # an address in bpftrace
         return replace(source, type=StringType(size), sized=sized or source.sized, span=call.span)
     if not isinstance(source.type, IntType):
-        hint = "it is a string already: leave str() out" if isinstance(source.type, StringType) else None
-        call.error(f"str() needs an address, not {a_type(source.type)}", source.span, hint)
+        call.error(f"str() needs an address, not {a_type(source.type)}", source.span, _otherwise(source.type))
         return None
     if not context.reads_memory(call.span, "keep the string where the probe is hit: @s = str(arg0)", source):
         return None
     measure = None if length is None else convert(length, UINT64)
     type = StringType(size, "" if sized else trailer)
     return typed.Str(type, call.span, convert(source, UINT64), sized, measure)
+
+
+def _otherwise(type: Type) -> str | None:
+    """How to write the text of what is no address; strings of Go and of Rust have an address and a length, no NUL."""
+    if isinstance(type, StringType):
+        return "it is a string already: leave str() out"
+    for address, length in (("str", "len"), ("data_ptr", "length")):
+        if isinstance(type, StructType) and type.field(address) and type.field(length):
+            return f"write str(VALUE.{address}, VALUE.{length} + 1), with it in place of VALUE; the 1 is for a NUL"
+    return None
 
 
 def _is_text(item: Type) -> bool:
