@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
-import struct
 
 from tracer.errors import Diagnostic, ProgramError, Source, counted
 from tracer.kernel import perf
 from tracer.kinds.sampled import Sampled
+from tracer.kinds.site import Site
 from tracer.lang.typed import Clause
 
-_HEADER = struct.Struct("=IHH")
 _NONE_SUCH = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP)
-_FORBIDDEN = (errno.EPERM, errno.EACCES)
+FORBIDDEN = dict.fromkeys(
+    (errno.EPERM, errno.EACCES), "the kernel does not permit it (lockdown, a container without CAP_PERFMON)"
+)
+"""The remedy by the error."""
 
 
 def attributes(
@@ -28,12 +30,7 @@ def attributes(
 
 def throttles(data: bytes) -> int:
     """Counts how often the kernel stopped an event for the rest of a tick, by the records of a ring."""
-    stopped = position = 0
-    while position + _HEADER.size <= len(data):
-        kind, _, size = _HEADER.unpack_from(data, position)
-        stopped += kind == perf.RECORD_THROTTLE
-        position += max(size, _HEADER.size)
-    return stopped
+    return sum(kind == perf.RECORD_THROTTLE for kind, _, _ in perf.records(data))
 
 
 def held_back(times: int) -> str:
@@ -47,12 +44,13 @@ def held_back(times: int) -> str:
 def refused(error: OSError, site: Sampled, clause: Clause, source: Source) -> ProgramError:
     """The error, under its attach point, for an event that the kernel does not open."""
     code = error.errno or 0
-    said, hint = os.strerror(code), None
+    said, hint = os.strerror(code), FORBIDDEN.get(code)
     if code in _NONE_SUCH and site.counts_in_hardware:
         said = f"this machine shows the kernel no counters of the processor ({said})"
         hint = "profile:hz:99 samples by a clock of the kernel"
-    elif code in _FORBIDDEN:
-        hint = "the kernel does not permit it (lockdown, a container without CAP_PERFMON)"
-    point = clause.spans[site.point]
-    diagnostics = [Diagnostic(f"{site.shown} cannot be sampled: {said}", point, hint)]
-    return ProgramError(source, diagnostics, exit_code=1)
+    return at_point(f"{site.shown} cannot be sampled: {said}", hint, site, clause, source)
+
+
+def at_point(message: str, hint: str | None, site: Site, clause: Clause, source: Source) -> ProgramError:
+    """The error under the attach point of a site."""
+    return ProgramError(source, [Diagnostic(message, clause.spans[site.point], hint)], exit_code=1)

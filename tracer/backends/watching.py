@@ -8,7 +8,8 @@ import struct
 import time
 from functools import lru_cache
 
-from tracer.errors import Diagnostic, ProgramError, Source, TracerError, printable
+from tracer.backends.sampling import FORBIDDEN, at_point
+from tracer.errors import ProgramError, Source, TracerError, printable
 from tracer.host.maps import Mapping, mappings
 from tracer.host.stat import directory
 from tracer.kernel import perf
@@ -73,7 +74,7 @@ def _is_of(mapping: Mapping, place: InFile, pid: int) -> bool:
 def refused(error: OSError, site: Watched, address: int, clause: Clause, source: Source) -> ProgramError:
     """The error, under its attach point, for an event that the kernel does not open."""
     code = error.errno or 0
-    said, hint = os.strerror(code), None
+    said, hint = os.strerror(code), FORBIDDEN.get(code)
     if code == errno.EAGAIN:
         said, hint = "new threads come faster than they can be watched", "run the command again"
     elif code == errno.ENOSPC:
@@ -86,23 +87,21 @@ def refused(error: OSError, site: Watched, address: int, clause: Clause, source:
         said, hint = "this kernel is too old", "Linux 5.13 can watch the threads to come too"
     elif code == errno.EINVAL:
         said = misplaced(address, site.length, site.access) or f"{address:#x} is no address that it takes here"
-    elif code in (errno.EPERM, errno.EACCES):
-        hint = "the kernel does not permit it (lockdown, a container without CAP_PERFMON)"
     elif code in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV):
         said = f"this machine gives the kernel no debug registers ({said})"
         hint = "some virtual machines have none"
-    return _under(f"{printable(site.shown)} cannot be watched: {said}", hint, site, clause, source)
+    return at_point(f"{printable(site.shown)} cannot be watched: {said}", hint, site, clause, source)
 
 
 def nobody(site: Watched, clause: Clause, source: Source) -> ProgramError:
     """The error where no process is named."""
     message = "a watchpoint is in the memory of a process, and none is named"
-    return _under(message, "name it with -p PID, or start it with -c COMMAND", site, clause, source)
+    return at_point(message, "name it with -p PID, or start it with -c COMMAND", site, clause, source)
 
 
 def unplaced(error: TracerError, site: Watched, clause: Clause, source: Source) -> ProgramError:
     """The error for a variable that is not there."""
-    return _under(error.message, error.hint, site, clause, source)
+    return at_point(error.message, error.hint, site, clause, source)
 
 
 @lru_cache(maxsize=1)
@@ -132,7 +131,3 @@ def hit_cost() -> Cost:
         if event >= 0:
             os.close(event)
     return Cost(taken / hits) if hits else Cost(_ASSUMED_NS, "no breakpoint was hit to measure it")
-
-
-def _under(message: str, hint: str | None, site: Watched, clause: Clause, source: Source) -> ProgramError:
-    return ProgramError(source, [Diagnostic(message, clause.spans[site.point], hint)], exit_code=1)

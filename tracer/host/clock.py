@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from functools import cache
 
 
@@ -14,6 +15,13 @@ def clock_ns() -> int:
     asks for it (`use_clockid`, clockid CLOCK_BOOTTIME), a tracefs instance where `trace_clock` is `boot`.
     """
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def boot_id() -> str:
+    """Names the run of the kernel; "" where that is not to be read (/proc/sys/kernel/random/boot_id)."""
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read()
+    return ""
 
 
 @cache

@@ -150,13 +150,7 @@ class MappingRecords:
 
 def _records(data: bytes) -> Iterator[tuple[int, Record]]:
     """Takes each record with its time, which `sample_id_all` puts into its last 8 bytes."""
-    position = 0
-    while position + 8 <= len(data):
-        kind, misc, size = struct.unpack_from("=IHH", data, position)
-        if size < 8:
-            return
-        body = data[position + 8 : position + size]
-        position += size
+    for kind, misc, body in perf.records(data):
         at_ns = struct.unpack_from("=Q", body, len(body) - 8)[0] if len(body) >= 8 else 0
         record = _record(kind, misc, body, at_ns)
         if record is not None:

@@ -12,7 +12,7 @@ import mmap
 import os
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tracer.dataclass import dataclass, replace
 from tracer.kernel.syscall import Call, number_of
@@ -320,6 +320,17 @@ class Ring:
         """Leaves the descriptor open. While it is mapped, an event stays, though its descriptor is closed."""
         del self._head, self._tail
         self._memory.close()
+
+
+def records(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """The records of a ring: the type, the misc bits, and what follows the header (perf_event_open(2))."""
+    position = 0
+    while position + 8 <= len(data):
+        kind, misc, size = struct.unpack_from("=IHH", data, position)
+        if size < 8:
+            return
+        yield kind, misc, data[position + 8 : position + size]
+        position += size
 
 
 @dataclass(frozen=True, slots=True)

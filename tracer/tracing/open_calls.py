@@ -6,7 +6,6 @@ stack pointer there: what lies below it on the same stack has gone.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -14,7 +13,7 @@ from contextlib import suppress
 from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError, counted, printable
 from tracer.host.maps import Mapping, mappings
-from tracer.host.stat import ENDED, facts_of
+from tracer.host.stat import has_ended
 from tracer.lang.typed import Calls, Program
 from tracer.lang.types import BoolType, IntType, PointerType, Type
 from tracer.render.notices import Said
@@ -133,15 +132,12 @@ class _Threads:
     """The threads whose calls had no end."""
 
     def __init__(self) -> None:
-        self._tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         self._stacks: dict[int, tuple[Sequence[Mapping], int]] = {}
         """The mappings of each, and its stack pointer where it waits in the kernel, else 0."""
 
     def are_in(self, thread: int, place: int | None, began: int) -> bool:
         """Whether a thread, or (None) a process of Go, may still be in the call whose return address lies there."""
-        facts = facts_of(thread)
-        # One that began later, by more than the tick in which that is told, has only the number of ours.
-        if facts is None or facts.state in ENDED or facts.process.started * self._tick > began + self._tick:
+        if has_ended(thread, began):
             return False
         if place is None:
             return True

@@ -19,12 +19,10 @@ def command(asked: Asked, counting: Counting, results: Results, probes: Probes =
 
 def program(words: "Sequence[str]", counting: Counting) -> str:
     """The program. Raises `ProgramError`, `UsageError`."""
-    from tracer.cli.questions.text import clause, key_of, probe
+    from tracer.cli.questions.text import clause, key_of, probes_for
 
     key, only = counting.words()
-    probes = [probe(word) for word in words]
-    if key.names("retval") or only.names("retval"):
-        probes = [asked.at_return() for asked in probes]
+    probes = probes_for(words, key, only)
     before, after = counting.printed("@")
     what = key_of(probes, key)
     return before + clause(probes, only, f"@{f'[{what}]' if what else ''} = count();") + after

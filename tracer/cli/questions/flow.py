@@ -197,11 +197,11 @@ def _say(flow: "Flow") -> None:
 def _cost(entries: "Sequence[FileSite]", ends: "Sequence[FileSite]") -> str:
     """What the probes of a call cost, which is measured once for the same instructions on a machine that runs."""
     from tracer import cache
+    from tracer.host.clock import boot_id
     from tracer.kernel.trials.hit_cost import instruction_like
     from tracer.kernel.trials.instructions import codes_of
 
-    with open("/proc/sys/kernel/random/boot_id") as file:
-        parts = [file.read()]
+    parts = [boot_id()]
     try:
         parts += [f"{instruction_like(codes_of([site])[0])} {site.is_return_probe}" for site in (*entries, *ends)]
     except (OSError, IndexError):

@@ -35,14 +35,12 @@ def command(
 
 def program(word: str, value: str, counting: Counting) -> str:
     """The program. Raises `ProgramError`, `UsageError`."""
-    from tracer.cli.questions.text import clause, expression, probe
+    from tracer.cli.questions.text import clause, expression, probes_for
 
     amount = expression(value, "EXPR")
     key, only = counting.words()
-    asked = probe(word)
-    if any(part.names("retval") for part in (amount, key, only)):
-        asked = asked.at_return()
+    probes = probes_for([word], amount, key, only)
     brackets = f"[{key.text}]" if key.text else ""
     before, after = counting.printed("@histogram", "@quantiles")
     sums = f"@histogram{brackets} = hist({amount.text}); @quantiles{brackets} = quantiles({amount.text});"
-    return before + clause([asked], only, sums) + after
+    return before + clause(probes, only, sums) + after

@@ -56,13 +56,11 @@ def command(
 
 def program(words: "Sequence[str]", weight: "str | None", counting: Counting) -> str:
     """The program. Raises `ProgramError`, `UsageError`."""
-    from tracer.cli.questions.text import Words, clause, expression, probe
+    from tracer.cli.questions.text import Words, clause, expression, probes_for
 
     amount = expression(weight, "--weight") if weight is not None else Words()
     key, only = counting.words()
-    probes = [probe(word) for word in words]
-    if any(part.names("retval") for part in (amount, key, only)):
-        probes = [asked.at_return() for asked in probes]
+    probes = probes_for(words, amount, key, only)
     before, after = counting.printed("@")
     keys = ", ".join(filter(None, (key.text, "ustack")))
     summed = f"sum({amount.text})" if amount.text else "count()"

@@ -126,6 +126,14 @@ def probe(word: str) -> Probe:
     return Probe(lead + word, kind if has_kind else "uprobe")
 
 
+def probes_for(words: Sequence[str], *parts: Words) -> list[Probe]:
+    """The probes, at their returns where one of these expressions names `retval`. Raises `ProgramError`,
+    `UsageError`.
+    """
+    probes = [probe(word) for word in words]
+    return [asked.at_return() for asked in probes] if any(part.names("retval") for part in parts) else probes
+
+
 def expression(word: str, name: str) -> Words:
     """One expression; `name` is what the word is called in messages. Raises `ProgramError`."""
     return _read(word, name, lambda parser: (parser.enclosed(),))

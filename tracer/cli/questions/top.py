@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from tracer.cli.options import Asked, Options
-from tracer.cli.questions.asking import By, Filter, Output, Period, Probes, Show, Times, Top, given, question
+from tracer.cli.questions.asking import Counting, Output, Probes, Show, given, question
 from tracer.errors import Source
 
 if TYPE_CHECKING:
@@ -21,10 +21,8 @@ _ROWS = 10
 
 
 class Looking(Options):
-    """What is counted apart, and how often the table is made anew."""
+    """What is summed up, and where the table goes; or the program alone."""
 
-    by: By = None
-    where: Filter = None
     value: Annotated[
         Optional[str],  # noqa: UP045 - older versions of Typer know no `X | None`
         typer.Option(
@@ -32,20 +30,17 @@ class Looking(Options):
             show_default=False,
         ),
     ] = None  # fmt: skip
-    period: Period = None
-    times: Times = None
-    top: Top = None
     output: Output = None
     show: Show = False
 
 
 @question
-def command(asked: Asked, looking: Looking, probes: Probes = None) -> int:
+def command(asked: Asked, counting: Counting, looking: Looking, probes: Probes = None) -> int:
     """Show a live table of what is hit most: how often a second and in total; with --value its sum and percentiles.
 
     Keys: q quits, s sorts by the next column, f freezes, / filters. Without a terminal each look is printed.
     """
-    text = program(given(probes, "top"), looking)
+    text = program(given(probes, "top"), looking.value, counting)
     if looking.show:
         sys.stdout.write(text)
         return 0
@@ -55,33 +50,30 @@ def command(asked: Asked, looking: Looking, probes: Probes = None) -> int:
 
     look_for_debug_files_in(asked.debug_folders)
     switch_off(asked.features)
-    special = _Special(looking.value is not None, looking.top or _ROWS, looking.output)
+    special = _Special(looking.value is not None, counting.top or _ROWS, looking.output)
     printing = Printing(output=looking.output, warnings=not asked.no_warnings, special=special)
     with asked.prepared(Source(text), ()) as prepared, ExitStack() as stack:
         compiled(prepared, printing, stack)
         return trace(prepared, printing)
 
 
-def program(words: "Sequence[str]", looking: Looking) -> str:
+def program(words: "Sequence[str]", value: "str | None", counting: Counting) -> str:
     """The program. Raises `ProgramError`, `UsageError`."""
-    from tracer.cli.questions.text import Words, clause, condition, expression, expressions, key_of, printed, probe
+    from tracer.cli.questions.text import Words, clause, expression, key_of, printed, probe, probes_for
     from tracer.render.live.renderer import COUNTS, PERCENTILES, SUMS
 
-    key = expressions(looking.by, "--by") if looking.by is not None else Words()
-    only = condition(looking.where, "--filter") if looking.where is not None else Words()
-    amount = expression(looking.value, "--value") if looking.value is not None else Words()
-    attach_points = [probe(word) for word in words]
-    names = (key, only, amount)
-    if any(word.names("duration") for word in names):
-        attach_points = [attach_point.whole_call() for attach_point in attach_points]
-    elif any(word.names("retval") for word in names):
-        attach_points = [attach_point.at_return() for attach_point in attach_points]
+    key, only = counting.words()
+    amount = expression(value, "--value") if value is not None else Words()
+    if any(part.names("duration") for part in (key, only, amount)):
+        attach_points = [probe(word).whole_call() for word in words]
+    else:
+        attach_points = probes_for(words, key, only, amount)
     inner = key_of(attach_points, key) or "func"
     maps = (SUMS, PERCENTILES) if amount.text else (COUNTS,)
     counted = f"{COUNTS}[{inner}] = count();"
     if amount.text:
         counted = f"{SUMS}[{inner}] = sum({amount.text}); {PERCENTILES}[{inner}] = quantiles({amount.text}, 50, 99);"
-    before, after = printed(maps, looking.period or "1s", looking.times, None)
+    before, after = printed(maps, counting.period or "1s", counting.times, None)
     return before + clause(attach_points, only, counted) + after
 
 

@@ -34,14 +34,12 @@ def command(
 
 def program(word: str, words: "Sequence[str]", where: "str | None", stack: bool) -> str:
     """The program. Raises `ProgramError`."""
-    from tracer.cli.questions.text import Words, clause, condition, expression, format_text, probe
+    from tracer.cli.questions.text import Words, clause, condition, expression, format_text, probes_for
 
     only = condition(where, "--filter") if where is not None else Words()
-    asked = probe(word)
     look = format_text(words[0]) if words else ""
     values = [expression(value, "EXPR") for value in words[1:]]
-    if any(part.names("retval") for part in (only, *values)):
-        asked = asked.at_return()
+    (asked,) = probes_for([word], only, *values)
     name = "func" if asked.is_function else "probe"
     heads = f'strftime("%H:%M:%S", nsecs), pid, comm, {name}'
     # The stack in the same event: between two another thread's may come.

@@ -45,9 +45,10 @@ def costs(pairs: Sequence[tuple[str, bool]]) -> list[Cost]:
     a return probe: as measured in this hour or now, or lower, as before. 0 where they cannot be measured.
     """
     from tracer.cache import key_of, load, store
+    from tracer.host.clock import boot_id
 
     now = int(time.clock_gettime(time.CLOCK_BOOTTIME))
-    keys = [key_of("call cost 4", _boot(), like, str(returns)) for like, returns in pairs]
+    keys = [key_of("call cost 4", boot_id(), like, str(returns)) for like, returns in pairs]
     earlier = [_unpacked(load("costs", key)) for key in keys]
     due = [number for number, (when, _) in enumerate(earlier) if when // _KEPT_S != now // _KEPT_S]
     lowest = [cost for _, cost in earlier]
@@ -64,13 +65,6 @@ def _unpacked(content: bytes | None) -> tuple[int, Cost]:
         return -1, (0, 0, 0)
     when, between, entry, end = struct.unpack("<4q", content)
     return when, (between, entry, end)
-
-
-def _boot() -> str:
-    """Names the run of the kernel."""
-    with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
-        return file.read()
-    return ""
 
 
 def _measured(pairs: Sequence[tuple[str, bool]]) -> list[Cost]:
