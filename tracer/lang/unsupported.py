@@ -58,7 +58,6 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
 
 BUILTINS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("curtask", "ctx"), (_KERNEL, None)),
-    "jiffies": (_KERNEL, "nsecs counts the time since boot"),
     "kstack": ("it is a stack of the kernel, which tracer does not walk", "ustack is the program's own"),
 }
 """Built-in values."""
