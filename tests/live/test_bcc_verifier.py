@@ -4,14 +4,20 @@ own.
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests.golden.test_bcc import PROGRAMS
 from tests.unit.backends.bcc.plans import plan_of, probe, site
+from tracer.backends.bcc import loading
 from tracer.backends.bcc.attach.loader import create_maps, load_programs
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.host.trials import has
+from tracer.backends.bcc.program import BccProgram
+from tracer.kernel import bpf
 
 pytestmark = pytest.mark.live
 
@@ -42,3 +48,25 @@ def test_the_verifier_takes_it(body: str, many: bool, sleepable: bool) -> None:
         load_programs(loaded, plan, generated, compiled, generated.waits if sleepable else frozenset(), multi=False)
     finally:
         loaded.close()
+
+
+def test_what_it_gave_up_on_is_not_given_to_it_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if not has("sleepable"):
+        pytest.skip("the kernel has no sleepable uprobe programs")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    given: list[int] = []
+    load = bpf.program_load
+
+    def counted(code: bytes, name: str, **how: Any) -> int:
+        given.append(name != "tracer_try" and bool(how.get("sleepable")))
+        return load(code, name, **how)
+
+    monkeypatch.setattr(bpf, "program_load", counted)
+    plan = plan_of(probe("{ @[ustack(python)] = count(); }"))
+    said = []
+    for _ in range(2):
+        programs, _, words = loading.loaded(BccProgram(plan, False), multi=False)
+        programs.close()
+        said.append(words)
+    assert said[0] == said[1] and "the kernel's verifier refuses" in said[0][0]
+    assert sum(given) == 1  # the verifier takes seconds to give up

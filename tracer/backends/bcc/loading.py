@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tracer import cache
 from tracer.backends.bcc.attach.loader import Loaded, create_maps, load_programs
 from tracer.backends.bcc.compile.compiler import Bytecode, compile_text
 from tracer.backends.bcc.host import mappings, pid_namespace, trials
-from tracer.backends.bcc.host.refused import Refused, is_too_much, under_the_clause
+from tracer.backends.bcc.host.refused import Refused, is_too_long, is_too_much, under_the_clause
 from tracer.backends.bcc.program import BccProgram
 from tracer.errors import TracerError
 
 if TYPE_CHECKING:
     from tracer.backends.bcc.attach.older.page_groups import Groups
 
+_KIND = "refused"
 _QUICK = "programs do not wait for pages, and text on a page that is not in memory is counted as unreadable"
 
 
@@ -73,11 +76,12 @@ def _load_sleepable(
     said: tuple[str, ...] = ()
     here = _here(program)
 
-    def load(sleepable: bool, explained: bool = True) -> None:
-        compiled = _compiled(program, multi, by_place is not None, sleepable)
-        waiting = waits if sleepable else frozenset[str]()
+    def compiled(sleepable: bool) -> Bytecode:
+        return _compiled(program, multi, by_place is not None, sleepable)
+
+    def load(code: Bytecode, waiting: frozenset[str], explained: bool = True) -> None:
         load_programs(
-            loaded, program.plan, program.generated, compiled, waiting, multi=multi, groups=by_place, here=here,
+            loaded, program.plan, program.generated, code, waiting, multi=multi, groups=by_place, here=here,
             explained=explained,
         )  # fmt: skip
 
@@ -86,16 +90,31 @@ def _load_sleepable(
     elif waits and not mappings.comes():
         said = (f"{_QUICK}: the kernel does not say which pages come (bpf_find_vma and BTF, Linux 5.17)",)
     elif waits:
-        try:
-            load(sleepable=True, explained=program.loops and not program.repeats)  # else it is all the same why not
-            return ()
-        except Refused as error:
-            if _can_repeat(error, program):
-                raise
-            said = (f"{_QUICK}: {error.message}",)
-            loaded.unload()
-    load(sleepable=False)
+        code = compiled(sleepable=True)
+        key = _refusal(code)
+        before = cache.load(_KIND, key)
+        if before is None:
+            try:
+                load(code, waits, explained=program.loops and not program.repeats)  # else it is all the same why not
+                return ()
+            except Refused as error:
+                if _can_repeat(error, program):
+                    raise
+                before = error.message.encode()
+                loaded.unload()
+                if is_too_long(error):
+                    cache.store(_KIND, key, before)
+        said = (f"{_QUICK}: {before.decode()}",)
+    load(compiled(sleepable=False), frozenset())
     return said
+
+
+def _refusal(compiled: Bytecode) -> str:
+    """The name under which is kept that this kernel's verifier gave up on the programs: it takes seconds to do so, at
+    each start anew (Linux 6.18: 2.7 s for `ustack(python)`).
+    """
+    kernel = os.uname()
+    return cache.key_of(kernel.release, kernel.version, *(part for item in sorted(compiled.items()) for part in item))
 
 
 def warm(program: BccProgram, multi: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import struct
 from typing import TYPE_CHECKING
@@ -59,6 +60,12 @@ def function_in(words: str) -> str | None:
 def is_too_much(error: Refused) -> bool:
     """Whether the verifier gave up on what the program does, and found no fault in it."""
     return any(mark in (error.detail or "") for mark in _GIVES_UP)
+
+
+def is_too_long(error: Refused) -> bool:
+    """Whether the verifier went through a million steps and gave up: it will do so each time (E2BIG, bpf(2))."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno == errno.E2BIG and error.message != TOO_MANY_MAPS.reason
 
 
 def under_the_clause(error: Refused, plan: Plan) -> TracerError:
