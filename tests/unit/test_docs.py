@@ -37,8 +37,8 @@ from tracer.lang.types import STACK_FRAMES_MOST  # noqa: E402
 from tracer.plan.states import Has, State, Unsupported  # noqa: E402
 
 PLACES = {
-    "anywhere": "anywhere", "probe": "probes", "return": "uretprobe, call", "call": "call", "signal": "all but BEGIN, END, interval",
-    "user": "BEGIN, END, interval",
+    "anywhere": "anywhere", "probe": "probes", "return": "uretprobe, call", "call": "call",
+    "signal": "all but BEGIN, END, interval", "user": "BEGIN, END, interval",
 }  # fmt: skip
 
 SETTINGS = {
