@@ -33,7 +33,8 @@ def _of_kinds(pattern: str | None, target: Target, machine: Callable[[], Machine
     if "/" in word or not any(sign in word for sign in "*?[") or word == "*":
         return None
     if colon:
-        return [f"{name}:{rest}" for name, kind in KINDS.items() if fnmatchcase(name, word) and _has(kind, rest)] or None
+        kinds = [kind for name, kind in sorted(KINDS.items()) if fnmatchcase(name, word) and _has(kind, rest)]
+        return [f"{kind.name}:{rest}" for kind in kinds] or None
     return None if not everyone or _is_of_files(pattern, target) else list(_named(pattern, machine())) or None
 
 
