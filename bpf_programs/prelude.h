@@ -36,6 +36,7 @@ static long (*current_comm)(void *to, u32 size) = (void *)16;
 static u64 (*current_cgroup)(void) = (void *)80;
 static long (*signal_process)(u32 signal) = (void *)109;
 static long (*signal_thread)(u32 signal) = (void *)117;
+static u64 (*tick_count)(void) = (void *)118;
 static long (*user_stack)(void *regs, void *to, u32 size, u64 flags) = (void *)67;
 static long (*peek_user)(void *to, u32 size, const void *from) = (void *)112;
 static long (*peek_user_text)(void *to, u32 size, const void *from) = (void *)114;

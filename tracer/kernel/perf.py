@@ -61,6 +61,8 @@ RECORD_FORK = 7
 RECORD_SAMPLE = 9
 RECORD_MMAP2 = 10
 MISC_COMM_EXEC = 1 << 13
+CPU_MODES, USER_MODE = 7, 2
+"""The misc bits of a sample that say what was interrupted, and what they are in a program."""
 
 CONTEXT_KERNEL, CONTEXT_USER = (1 << 64) - 128, (1 << 64) - 512
 CALLCHAIN_MARKS = (1 << 64) - 4095

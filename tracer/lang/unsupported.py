@@ -55,7 +55,6 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
 
 BUILTINS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("curtask", "ctx"), (_KERNEL, None)),
-    "jiffies": (_KERNEL, "nsecs counts the time since boot"),
 }
 """Built-in values."""
 

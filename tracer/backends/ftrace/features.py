@@ -71,6 +71,7 @@ def states(has: Has) -> dict[Feature, State]:
         features.SYMBOL: Supported(),
         features.SIGNAL: _LATE,
         features.CGROUP: _NO_CGROUP,
+        features.JIFFIES: _NO_CGROUP,
         features.TASKS: _NO_CGROUP,
         features.JOINS: Supported(),
         features.LOOP: Supported(),

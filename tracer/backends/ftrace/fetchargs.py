@@ -134,7 +134,7 @@ class FromSample:
     does.
     """
 
-    name: Literal["pid", "tid", "nsecs", "monotonic", "tai", "cpu", "moment"]
+    name: Literal["pid", "tid", "nsecs", "monotonic", "tai", "cpu", "moment", "usermode"]
     late: bool = False
 
 
@@ -185,6 +185,8 @@ class Fetches:
         match source:
             case values.BuiltIn(name="pid" | "tid" | "nsecs" | "monotonic" | "tai" | "cpu" | "moment" as name):
                 return FromSample(name, self.attacher.late and name in ("pid", "tid"))
+            case values.BuiltIn(name="usermode" as name):
+                return FromSample(name)
             case values.BuiltIn(name="comm") if self.attacher.thread_name is not None:
                 return ThreadName(self.index(self.attacher.thread_name))
             case values.BuiltIn(name="comm"):

@@ -8,6 +8,7 @@ from tracer.backends.bcc.codegen.c import C, call, cast
 from tracer.backends.bcc.codegen.function import Buffer, CFunction
 from tracer.backends.bcc.codegen.placement import Leaf
 from tracer.backends.bcc.codegen.wide import clear, computed, set_used, zero
+from tracer.kinds.arch import X86_64, native
 from tracer.kinds.site import OwnOperand
 from tracer.lang.types import StackType
 from tracer.steps.model import Fetch
@@ -34,6 +35,8 @@ _BUILT_INS = {
     "cpu": call("current_cpu"),
     "nsecs": call("boot_ns"),
     "cgroup": call("current_cgroup"),
+    "jiffies": call("tick_count"),
+    "usermode": C("((REGISTER(cs) & 3) == 3)" if native() is X86_64 else "((REGISTER(pstate) & 15) == 0)"),
     "monotonic": call("monotonic_ns"),
     "ppid": call("parent_id"),
     "tai": C("(boot_ns() + TAI_AHEAD)"),

@@ -286,7 +286,8 @@ def _alike(probe: ProbePlan) -> list[list[Variant]]:
 
 def _body(shared: Shared, steps: Steps, variants: list[Variant], context: Context) -> CFunction:
     """The steps as lines of a function."""
-    function = CFunction(shared, steps, variants[0], len(variants) > 1, context)
+    many = len(variants) > 1 and variants[0].id in shared.site_texts.words
+    function = CFunction(shared, steps, variants[0], many, context)
     first = lead(steps.body)
     declare_slots(function, steps.body[:first])
     run(function, steps.body[:first])

@@ -85,6 +85,7 @@ def states(has: Has) -> dict[Feature, State]:
         features.SYMBOL: Supported(but="" if has("mappings") else _IN_TURN),
         features.SIGNAL: Supported("from the hit itself"),
         features.CGROUP: Supported(),
+        features.JIFFIES: Supported(),
         features.TASKS: Supported() if has("btf") and has("kernel_reads") else _NO_TASKS,
         features.JOINS: Unsupported(_JOINS, "write a clause for each, or --backend ftrace"),
         features.LOOP: Supported(),

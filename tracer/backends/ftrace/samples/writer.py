@@ -35,8 +35,9 @@ from tracer.backends.ftrace.samples.sample_functions import (
     unwound,
     user_stack,
 )
-from tracer.backends.ftrace.samples.shape import CPU, PID, TID, TIME, Bytes, Sample, Shape
+from tracer.backends.ftrace.samples.shape import CPU, MISC, PID, TID, TIME, Bytes, Sample, Shape
 from tracer.host.clock import ahead_ns
+from tracer.kernel import perf
 from tracer.kernel.uprobe_events.events import EventFormat, Fetch
 from tracer.steps.python.runtime import NO_ROOM, measured
 
@@ -179,6 +180,8 @@ class Writer:
                 return f"({number} if {number} != {_NONE} else None)"  # a thread that has ended
             case ToldName(late=late):
                 return f"named({self._value(FromSample('tid', late))}, t[{CPU}])"
+            case FromSample(name="usermode"):
+                return f"int(t[{MISC}] & {perf.CPU_MODES} == {perf.USER_MODE})"
             case FromSample(name=name):
                 return f"t[{ {'pid': PID, 'tid': TID, 'cpu': CPU, 'moment': TIME}[name] }]"
             case Number(guard=None):
