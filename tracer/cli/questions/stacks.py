@@ -56,7 +56,7 @@ def command(
 
 def program(words: "Sequence[str]", weight: "str | None", counting: Counting) -> str:
     """The program. Raises `ProgramError`, `UsageError`."""
-    from tracer.cli.questions.text import Words, clause, expression, probes_for
+    from tracer.cli.questions.text import Words, clause, expression, probes_for, typed_result
 
     amount = expression(weight, "--weight") if weight is not None else Words()
     key, only = counting.words()
@@ -64,4 +64,5 @@ def program(words: "Sequence[str]", weight: "str | None", counting: Counting) ->
     before, after = counting.printed("@")
     keys = ", ".join(filter(None, (key.text, "ustack")))
     summed = f"sum({amount.text})" if amount.text else "count()"
-    return before + clause(probes, only, f"@[{keys}] = {summed};") + after
+    text = before + clause(probes, only, f"@[{keys}] = {summed};") + after
+    return typed_result(text, probes, amount, key, only)
