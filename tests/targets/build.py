@@ -72,6 +72,7 @@ RECIPES: dict[str, Recipe] = {
     "silent-plt": Recipe(("silent.c",), ("-O2", "-g", "-fcf-protection", "-Wl,-z,ibtplt")),
     "redzone": Recipe(("redzone.c",), ("-O2", "-g", "-fno-ipa-icf")),
     "misread": Recipe(("misread.c",)),
+    "results": Recipe(("results.c",), ("-O1", "-g")),
     "shapes": Recipe(("shapes.c",)),
     "beginnings": Recipe(("beginnings.c",)),
     "pairs": Recipe(("pairs.c",), ("-O1", "-g", "-static", "-no-pie", "-fno-pie", "-fno-optimize-sibling-calls")),

@@ -23,7 +23,9 @@ PROGRAMS: dict[tuple[str, ...], str] = {
         "uprobe:libc:malloc, usdt:libc:libc:setjmp { @[probe] = count(); }\n"
     ),
     ("count", "libc:malloc", "--by", "comm, arg0 // large"): "uprobe:libc:malloc { @[comm, arg0] = count(); }\n",
-    ("count", "libc:read", "--by", "retval"): "uretprobe:libc:read { @[retval] = count(); }\n",
+    ("count", "libc:read", "--by", "retval"): (
+        "config = { typed_retval = true }\nuretprobe:libc:read { @[retval] = count(); }\n"
+    ),
     ("count", "libc:free", "--filter", "*(uint8*)arg0 / 2 == 3"): (
         "uprobe:libc:free / *(uint8*)arg0 / 2 == 3/ { @ = count(); }\n"
     ),

@@ -59,7 +59,7 @@ def command(asked: Asked, counting: Counting, looking: Looking, probes: Probes =
 
 def program(words: "Sequence[str]", value: "str | None", counting: Counting) -> str:
     """The program. Raises `ProgramError`, `UsageError`."""
-    from tracer.cli.questions.text import Words, clause, expression, key_of, printed, probe, probes_for
+    from tracer.cli.questions.text import Words, clause, expression, key_of, printed, probe, probes_for, typed_result
     from tracer.render.live.renderer import COUNTS, PERCENTILES, SUMS
 
     key, only = counting.words()
@@ -74,7 +74,8 @@ def program(words: "Sequence[str]", value: "str | None", counting: Counting) -> 
     if amount.text:
         counted = f"{SUMS}[{inner}] = sum({amount.text}); {PERCENTILES}[{inner}] = quantiles({amount.text}, 50, 99);"
     before, after = printed(maps, counting.period or "1s", counting.times, None)
-    return before + clause(attach_points, only, counted) + after
+    text = before + clause(attach_points, only, counted) + after
+    return typed_result(text, attach_points, key, only, amount)
 
 
 class _Special:
