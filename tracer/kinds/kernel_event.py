@@ -58,6 +58,11 @@ class KernelEvent(Site):
         return tuple([str(field) for field in fields if not (isinstance(field, Field) and field.beside)])
 
     @property
+    def kernel_in_samples(self) -> bool:  # type: ignore[override]
+        """See `Site`. For system calls perf takes the registers of the program (perf_syscall_enter, Linux 6.18)."""
+        return self.system != "syscalls"
+
+    @property
     def indivisible(self) -> str:
         """See `Site`. Events of the scheduler happen in one thread and are about another, or about two."""
         others = [spec.text for spec in self.args if spec.text == "pid" or spec.text.endswith("_pid")]

@@ -12,7 +12,7 @@ from tracer.host.clock import CLOCKS, clock_ns
 from tracer.lang.types import Stack
 from tracer.steps.model import Steps
 from tracer.steps.python.runtime import Hit
-from tracer.steps.values import BuiltIn, Source, UserStack
+from tracer.steps.values import BuiltIn, KernelStack, Source, UserStack
 from tracer.steps.walk import leaves
 
 
@@ -27,6 +27,8 @@ def host_values(steps: Steps, child_pid: int = 0) -> Hit:
 def _value(source: Source, child_pid: int) -> object:
     if isinstance(source, UserStack):
         return Stack(os.getpid(), ())  # tracer's own, which tells nothing of what is traced
+    if isinstance(source, KernelStack):
+        return Stack(0, ())
     if not isinstance(source, BuiltIn):
         return None
     if source.name == "cpid":
@@ -44,7 +46,7 @@ def _comm(pid: int | str = "self") -> bytes:
 
 
 def _cgroup() -> int | None:
-    from tracer.host.cgroups import own_group
+    from tracer.host.tables.cgroups import own_group
 
     return own_group()
 

@@ -144,7 +144,7 @@ def _more_memory(number: int) -> str:
     """
     if number == errno.EPERM:
         return "raise the limit on locked memory (ulimit -l)"
-    from tracer.host.cgroups import more_memory
+    from tracer.host.tables.cgroups import more_memory
 
     return more_memory()
 

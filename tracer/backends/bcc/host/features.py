@@ -76,6 +76,8 @@ def states(has: Has) -> dict[Feature, State]:
         features.POINTER_32: read,
         features.BUFFER_SIZED: read,
         features.USER_STACK: Supported(but="" if has("mappings") else _IN_TURN),
+        features.KERNEL_STACK: Supported(),
+        features.KERNEL_STACK_OF_CALLS: Supported(),
         features.STOPPED_STACK: Supported() if has("user_registers") else _NO_REGISTERS,
         features.DEEP_STACK: Unsupported(_DEEP, elsewhere("ftrace")),
         features.INTERPRETED: _interpreted(has),

@@ -55,7 +55,10 @@ class Attachment:
         self._grows = registers != 0 and not program.plan.program.config.stack_copy
         abilities = Abilities.detect()
         told = 2 + abilities.format_lost if any(opening.sampled for opening in openings) else 0
-        self.shape = Shape(program.wants_cpu or self._grows, program.frames > 0 and not registers, registers, told)
+        walked = program.frames if not registers else 0
+        self.shape = Shape(
+            program.wants_cpu or self._grows, walked > 0 or program.kernel_frames > 0, registers, told
+        )  # fmt: skip
         self.reader: Reader | None = None
         self.named: ThreadNames | None = None
         if program.wants_names:
@@ -84,9 +87,11 @@ class Attachment:
         try:
             if program.awaits_samples or not all(opening.counted for opening in openings):
                 self._rings = self._rings_of(cpus, buffers.ring_of_each(len(cpus), registers != 0))
-            depth = perf.max_stack(program.frames)
+            depth = perf.max_stack(max(walked, program.kernel_frames))
+            hidden = 0 if program.kernel_frames else perf.EXCLUDE_CALLCHAIN_KERNEL
+            hidden |= 0 if walked else perf.EXCLUDE_CALLCHAIN_USER
             self._opener = Opener(
-                cpus, self._rings, self.shape.sample_type, abilities, _CLOCK, depth, watcher, self._follow,
+                cpus, self._rings, self.shape.sample_type, abilities, _CLOCK, depth, hidden, watcher, self._follow,
                 registers,
             )  # fmt: skip
             self._undo.callback(self._drop_leaders)

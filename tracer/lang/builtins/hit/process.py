@@ -73,7 +73,7 @@ def _mode(ctx: Lowering[V], node: typed.Builtin) -> V:
 
 
 def _group_at(call: Call) -> typed.Expr | None:
-    from tracer.host.cgroups import number_of
+    from tracer.host.tables.cgroups import number_of
 
     (path,) = call.args
     try:

@@ -62,10 +62,10 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
         what, form = f"{word} is not known in {ctx.unit.place}", ": call:FILE:FUNCTION" * (value.place == "call")
         if ctx.misplaced(what, span, f"{word} belongs to a {named(value.place)}{form}"):
             return None
-    if value.node is typed.UStack:
-        from tracer.lang.builtins.hit import stacks
+    if value.node in (typed.UStack, typed.KStack):
+        from tracer.lang.builtins.hit import kernel, stacks
 
-        stacks.noted(ctx, word, span)
+        (stacks if value.node is typed.UStack else kernel).noted(ctx, word, span)
     if not value.check(ctx, word, span):
         return None
     if value.node is typed.Retval:
