@@ -34,15 +34,7 @@ def command(
 
 def program(word: str, words: "Sequence[str]", where: "str | None", stack: bool) -> str:
     """The program. Raises `ProgramError`."""
-    from tracer.cli.questions.text import (
-        Words,
-        clause,
-        condition,
-        expression,
-        format_text,
-        probes_for,
-        typed_result,
-    )  # fmt: skip
+    from tracer.cli.questions.text import Words, clause, condition, expression, format_text, probes_for, typed_result
 
     only = condition(where, "--filter") if where is not None else Words()
     look = format_text(words[0]) if words else ""
