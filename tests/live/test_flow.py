@@ -127,3 +127,19 @@ def test_a_process_that_runs_is_attached_to(backend: str, place: Place) -> None:
         r"tracer: the flow of calm: 2 functions at \d places; each call of one takes [\d.]+ us more, [\d.]+ of them"
         r" where it begins", head,
     )  # fmt: skip
+
+
+def test_functions_of_one_name_are_told_apart(backend: str, place: Place) -> None:
+    path = place("twins")
+
+    def flow(name: str) -> list[str]:
+        done = tracer("flow", f"{path}:{name}", "-q", "--backend", backend, "-c", str(path))
+        assert (done.status, done.said) == (0, "")
+        (lines,) = by_thread(_SHOWN, done.text).values()
+        return lines
+
+    assert flow("both") == [
+        "both(n=3) {", "  first(n=3) {", "    step@twins.c:5(n=3) = 4", "    step@twins.c:5(n=4) = 5", "  } = 9",
+        "  second(n=3) {", "    step@twins_other.c:4(wide=3, more=5) = -8", "  } = -8", "} = 1",
+    ]  # fmt: skip
+    assert flow("first") == ["first(n=3) {", "  step(n=3) = 4", "  step(n=4) = 5", "} = 9"]

@@ -4,6 +4,7 @@ the next, and others that are named. Each is one whose beginning and returns can
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -18,7 +19,6 @@ from tracer.kinds.site import FileSite, Target
 from tracer.lang.syntax.attach import read as read_point
 from tracer.resolve.attach_texts import quoted
 from tracer.resolve.binary import Binaries
-from tracer.resolve.dwarf.calls.results import NOT_SAID
 from tracer.resolve.dwarf.debug_info import DebugInfo
 from tracer.resolve.files.paths import find_files
 from tracer.resolve.functions.demangled_names import without_parameters
@@ -50,7 +50,8 @@ _CPP_LIBRARIES = ("libstdc++", "libc++abi")
 class Traced:
     """A function of a flow. `point` names it as attach points do, without their kind; `name` is what `func` shows.
     `parameters` and `result` are as debug information has them, or why they are not known. `entry` and `ends` are its
-    sites. `leaves`: it may end in a jump to another function.
+    sites. `leaves`: it may end in a jump to another function. `place`: its line, or its address, where others of the
+    flow have the same name.
     """
 
     point: str
@@ -60,6 +61,12 @@ class Traced:
     parameters: tuple[Parameter, ...] | str
     result: Type | str
     leaves: bool
+    place: str = ""
+
+    @property
+    def key(self) -> str:
+        """A name that no other function of the flow has."""
+        return f"{self.name} {self.place}" if self.place else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +116,8 @@ def flow_of(
             if len(there) + len(new) > MOST:
                 raise UsageError(f"these are {len(there) + len(new)} functions, more than {MOST}", "name fewer")
             below += _described(its_file, Recursion(its_file.code), new, unsafe_returns, refused)
-        above, below = _told_apart(above, below, binary, left_out)
+        apart = _told_apart([*above, *below])
+        above, below = apart[: len(above)], apart[len(above) :]
         if refused:
             reason = f"{counted(len(refused), 'function')} left out, whose returns cannot be seen"
             left_out.append(f"{reason}; of the first: {refused[0].message}")
@@ -218,7 +226,9 @@ def _described(
     debug_info = DebugInfo([entry for _, entry, _ in seen], unused=unused)
     traced = []
     for function, entry, ends in seen:
-        point, name = f"{path}:{quoted(function.name)}", binary.readable(function.name)
+        others = len(binary.symbols.named(function.name)) > 1  # which the name would mean as well
+        point = f"{path}:{function.address:#x}" if others else f"{path}:{quoted(function.name)}"
+        name = binary.readable(function.name)
         parameters: tuple[Parameter, ...] | str
         result: Type | str
         try:
@@ -231,30 +241,23 @@ def _described(
     return traced
 
 
-def _told_apart(
-    above: list[Traced], below: list[Traced], binary: Binary, left_out: list[str]
-) -> tuple[list[Traced], list[Traced]]:
-    """The same, without what debug information says of functions whose name others have too: a hit tells the name."""
-    numbers = Counter(function.name for function in (*above, *below))
-    names = {
-        function.name for function in (*above, *below)
-        if numbers[function.name] > 1
-        or (function.entry.path == binary.path and len(binary.symbols.named(function.entry.function)) > 1)
-    }  # fmt: skip
-    if names:
-        shown = and_more((_short(binary, name) for name in sorted(names)[:_NAMED]), len(names))
-        left_out.append(
-            f"several functions are named {shown}: all of them that run below are shown, their arguments as ?,"
-            " their results as the register has them"
-        )
-    unsure = [
-        [
-            replace(function, parameters=NOT_SAID, result=NOT_SAID, leaves=True) if function.name in names else function
+def _told_apart(functions: Sequence[Traced]) -> list[Traced]:
+    """The same, with the places of those whose names are not theirs alone."""
+    numbers = Counter(function.name for function in functions)
+    with closing(Binaries()) as binaries:
+        return [
+            function if numbers[function.name] == 1 else replace(function, place=_place(binaries, function.entry))
             for function in functions
         ]
-        for functions in (above, below)
-    ]  # fmt: skip
-    return unsure[0], unsure[1]
+
+
+def _place(binaries: Binaries, entry: FileSite) -> str:
+    """Where a function is: in its source, else in its file."""
+    line = None
+    with suppress(TracerError):  # a damaged table tells nothing
+        lines = binaries.open(entry.path).lines
+        line = None if lines is None else lines.place_at(entry.address)
+    return f"{entry.address:#x}" if line is None else printable(f"{os.path.basename(line[0])}:{line[1]}")
 
 
 def _short(binary: Binary, name: str) -> str:

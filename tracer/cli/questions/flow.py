@@ -10,7 +10,7 @@ import typer
 from tracer.cli.options import Asked, Json, Options
 from tracer.cli.questions.asking import Filter, Output, Show, given, question
 from tracer.dataclass import replace
-from tracer.errors import Source, UsageError, counted, printable
+from tracer.errors import Source, UsageError, and_more, counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,7 +105,7 @@ def program(flow: "Flow", where: "str | None") -> str:
     from tracer.render.flow.calls import NEAR
 
     only = condition(where, "--filter") if where is not None else None
-    here = 'time=nsecs, tid=tid, func=func, sp=reg("sp")'
+    here = 'time=nsecs, tid=tid, func={}, sp=reg("sp")'
     arguments = _arguments(flow.functions)
     begins = f"{here}, back=*(uint64 *)reg(\"sp\"){{}}{arguments}"
     # Further in, where the function calls itself, the stack pointer is below the note.
@@ -114,17 +114,17 @@ def program(flow: "Flow", where: "str | None") -> str:
     if only is not None and only.text:
         note = f"if ({only.text}) {{ {note} }} else {{ delete(@in, tid); }}"
     clauses = [
-        f'{_points("uprobe", flow.above)} {{ if (!@in[tid] || ({near.format("")} < {NEAR})) {{ {note} }}'
-        f' if (@in[tid]) {{ print(({begins.format(", pid=pid, comm=comm")})); }} }}\n'
+        f'{_points("uprobe", some)} {{ if (!@in[tid] || ({near.format("")} < {NEAR})) {{ {note} }}'
+        f' if (@in[tid]) {{ print(({begins.format(name, ", pid=pid, comm=comm")})); }} }}\n'
+        for name, some in _by_name(flow.above)
     ]
-    if flow.below:
-        clauses.append(f'{_points("uprobe", flow.below)} /@in[tid]/ {{ print(({begins.format("")})); }}\n')
+    for name, some in _by_name(flow.below):
+        clauses.append(f'{_points("uprobe", some)} /@in[tid]/ {{ print(({begins.format(name, "")})); }}\n')
     behind = f" if ({near.format('')} <= 8) {{ delete(@in, tid); }}"
     for functions, rest in ((flow.below, ""), (flow.above, behind)):
         for returns, retval in ((True, ", retval=retval"), (False, "")):
-            some = [function for function in functions if _returns(function) is returns]
-            if some:
-                end = f"print(({here}{retval}));{rest}"
+            for name, some in _by_name([function for function in functions if _returns(function) is returns]):
+                end = f"print(({here.format(name)}{retval}));{rest}"
                 clauses.append(f'{_points("uretprobe", some)} /@in[tid]/ {{ {end} }}\n')
     # Behind setjmp() the return address of what was left is below the stack pointer, and that of a catch lies there.
     jumped = ' && (uint32)reg("ax") != 0'
@@ -134,6 +134,19 @@ def program(flow: "Flow", where: "str | None") -> str:
             gone = f"if ({near.format(below)} < {NEAR}) {{ delete(@in, tid); }}"
             clauses.append(f"{', '.join(points)} /@in[tid]{jump}/ {{ print(({record})); {gone} }}\n")
     return UNPRINTED + "".join(clauses)
+
+
+def _by_name(functions: "Sequence[Traced]") -> "list[tuple[str, list[Traced]]]":
+    """The functions that a clause can have together, with the expression of what its records call them: `func`, where
+    it has no place behind it.
+    """
+    from tracer.lang.printing.tree import quoted
+
+    groups: dict[str, list[Traced]] = {}
+    for function in functions:
+        name = quoted(function.key.encode("utf-8", "surrogateescape")) if function.place else "func"
+        groups.setdefault(name, []).append(function)
+    return list(groups.items())
 
 
 def _points(kind: str, functions: "Sequence[Traced]") -> str:
@@ -187,7 +200,8 @@ def _say(flow: "Flow") -> None:
     entries = [function.entry for function in flow.functions]
     ends = [end for function in flow.functions for end in function.ends]
     places = len({site.place for site in (*entries, *ends)})
-    names = ", ".join(printable(without_parameters(function.name)) for function in flow.above[:3])
+    above = dict.fromkeys(without_parameters(function.name) for function in flow.above)
+    names = and_more(map(printable, [*above][:3]), len(above))
     count = counted(len(flow.functions), "function")
     lines = [f"the flow of {names}: {count} at {counted(places, 'place')}; {_cost(entries, ends)}", *flow.left_out]
     sys.stderr.write("".join([f"tracer: {line}\n" for line in lines]))
@@ -262,12 +276,14 @@ def _run(prepared: "Prepared", flow: "Flow", asked: Asked, below: Below) -> int:
     from tracer.render.flow.renderer import Function
     from tracer.resolve.functions.demangled_names import without_parameters
 
-    above = {function.name for function in flow.above}
+    above = {function.key for function in flow.above}
     functions = {
-        function.name: Function(
-            without_parameters(function.name), f"uprobe:{function.point}", _parameters(function),
+        function.key: Function(
+            without_parameters(function.name) + (f"@{function.place}" if function.place else ""),
+            f"uprobe:{function.point}", _parameters(function),
             None if isinstance(function.result, str) else function.result,
-            _returns(function), function.name in above, function.leaves,
+            _returns(function), function.key in above, function.leaves,
+            function.point.replace(f"{function.entry.address:#x}", f"{function.entry.address}"),
         )
         for function in flow.functions
     }  # fmt: skip

@@ -33,7 +33,8 @@ UNKNOWN = b"?"
 class Function:
     """A function of a flow, `shown` so, the attach point of its beginning, and what debug information says: its
     parameters, or None where nothing tells of them; the type of its result, or None where that is not known; `returns`
-    is False where there is none. `above`: it is one whose flow it is. `leaves`: it may end in a tail call.
+    is False where there is none. `above`: it is one whose flow it is. `leaves`: it may end in a tail call. `probe` is
+    what its hits call the attach point, without the kind.
     """
 
     shown: str
@@ -43,6 +44,7 @@ class Function:
     returns: bool
     above: bool
     leaves: bool
+    probe: str
 
 
 class FlowRenderer(TextRenderer, Listener):
@@ -100,7 +102,7 @@ class FlowRenderer(TextRenderer, Listener):
     def detached(self, probe: str, hits: int, seconds: float, after_s: float, maps: Any) -> None:
         """Its calls under way have no end that is seen."""
         for name, function in self._functions.items():
-            if function.point.partition(":")[2] == probe.partition(":")[2]:
+            if probe.partition(":")[2] in (function.probe, function.point.partition(":")[2]):
                 self.calls.forget(name)
 
     def name(self, function: str) -> bytes:
