@@ -17,6 +17,7 @@ from tracer.kinds.arch import EM_X86_64
 from tracer.kinds.model import AttachPoint
 from tracer.kinds.site import FileSite, Target
 from tracer.lang.syntax.attach import read as read_point
+from tracer.lang.types import StructType
 from tracer.resolve.attach_texts import quoted
 from tracer.resolve.binary import Binaries
 from tracer.resolve.dwarf.debug_info import DebugInfo
@@ -73,7 +74,8 @@ class Traced:
 class Flow:
     """What to trace: the functions `above` whose flow it is, those `below`, to `depth` levels; `left_out` says what is
     not among them. `catches` are attach points at which a thread goes on behind an exception, and `jumps` those where
-    it goes on behind longjmp().
+    it goes on behind longjmp(). `goroutines`: the functions are those of Go, and `number` is where the runtime's
+    record of a goroutine has its number; None where nothing tells.
     """
 
     above: tuple[Traced, ...]
@@ -82,6 +84,8 @@ class Flow:
     left_out: tuple[str, ...]
     catches: tuple[str, ...]
     jumps: tuple[str, ...]
+    goroutines: bool = False
+    number: int | None = None
 
     @property
     def functions(self) -> tuple[Traced, ...]:
@@ -102,7 +106,10 @@ def flow_of(
     with closing(Binaries()) as binaries:
         binary, roots = _meant(point, target, binaries, left_out)
         calls = Recursion(binary.code)
-        levels, elsewhere = _levels(calls, roots, DEPTH if depth is None else depth)
+        goroutines = binary.unwinding.go
+        if goroutines:
+            roots = _of_go(roots, refused)
+        levels, elsewhere = _levels(calls, roots, DEPTH if depth is None else depth, goroutines, only is None)
         matching = [[callee for callee in level if _matches(binary, callee, only)] for level in levels]
         kept = _bearable(printable(point.name or ""), len(roots), matching, depth is not None, left_out)
         above = _described(binary, calls, roots, unsafe_returns, refused)
@@ -111,6 +118,9 @@ def flow_of(
         below = _described(binary, calls, [callee for level in kept for callee in level], unsafe_returns, refused)
         for other in more:
             its_file, functions = _meant(other, target, binaries, left_out)
+            if its_file.unwinding.go is not goroutines:
+                raise its_file.elf.error("a flow has functions of Go alone, or none", "trace them apart")
+            functions = _of_go(functions, refused) if goroutines else functions
             there = {(function.entry.path, function.entry.address) for function in (*above, *below)}
             new = [function for function in functions if (its_file.path, function.address) not in there]
             if len(there) + len(new) > MOST:
@@ -136,7 +146,8 @@ def flow_of(
             where += [f"uprobe:{library}" for library in _CPP_LIBRARIES]
     catches = tuple([text for file in where if (text := _if_there(f"{file}:{_CATCH}", target))])
     levels_kept = len(kept) if depth is None else depth
-    return Flow(tuple(above), tuple(below), levels_kept, tuple(left_out), catches, jumps)
+    number = _number_of_goroutines(above[0].entry) if goroutines else None
+    return Flow(tuple(above), tuple(below), levels_kept, tuple(left_out), catches, jumps, goroutines, number)
 
 
 def _bearable(
@@ -171,26 +182,56 @@ def _meant(
     binary = binaries.open(files[0].path, files[0].shown)
     if binary.elf.machine != EM_X86_64:
         raise binary.elf.error("calls can be paired on x86-64 alone", "trace the entry with uprobe")
-    if binary.unwinding.go:
+    if binary.unwinding.go and not binary.keeps_goroutine:
         raise binary.elf.error(
-            "goroutines go from thread to thread, and their stacks move: their flow is not followed",
-            "tracer latency FILE:FUNCTION times their calls",
+            "its functions do not say which goroutine calls them, as those of Go 1.18 and later do",
+            "tracer latency FILE:FUNCTION times calls",
         )
     return binary, meant_functions(point, binary, target.pictures, left_out)
 
 
-def _levels(calls: Recursion, roots: Sequence[Function], depth: int) -> tuple[list[list[Function]], list[str]]:
-    """The functions that each level of calls adds, and the names of those that call what is not followed."""
+def _of_go(functions: Sequence[Function], refused: list[TracerError]) -> tuple[Function, ...]:
+    """Those in whose code a register holds what describes the goroutine; `refused` gets why others cannot be traced."""
+    kept = [function for function in functions if _keeps_goroutine(function)]
+    refused += [
+        TracerError(f"{function.name} does not say which goroutine calls it")
+        for function in functions if function not in kept
+    ]  # fmt: skip
+    return tuple(kept)
+
+
+def _keeps_goroutine(function: Function) -> bool:
+    return "." in function.name and not function.name.endswith(".abi0")  # those of C have plain names
+
+
+def _number_of_goroutines(entry: FileSite) -> int | None:
+    with suppress(TracerError):
+        record = DebugInfo([entry]).type("struct runtime.g")
+        field = record.field("goid") if isinstance(record, StructType) else None
+        return None if field is None else field.offset
+    return None
+
+
+def _levels(
+    calls: Recursion, roots: Sequence[Function], depth: int, goroutines: bool, but_runtime: bool
+) -> tuple[list[list[Function]], list[str]]:
+    """The functions that each level of calls adds, and the names of those that call what is not followed.
+    `goroutines`: functions of Go; `but_runtime`: of its runtime, which all functions call, none.
+    """
     seen = {function.address for function in roots}
     levels: list[list[Function]] = []
     elsewhere: list[str] = []
+
+    def is_left_out(callee: Function) -> bool:
+        return goroutines and (not _keeps_goroutine(callee) or (but_runtime and callee.name.startswith("runtime.")))
+
     callers = list(roots)
     while callers and len(levels) < depth and len(seen) < 8 * MOST:
         level: list[Function] = []
         for caller in callers:
             callees, unknown = calls.callees(caller)
             elsewhere += [caller.name] * unknown
-            new = [callee for callee in callees if callee.address not in seen]
+            new = [callee for callee in callees if callee.address not in seen and not is_left_out(callee)]
             seen.update(callee.address for callee in new)
             level += new
         levels.append(level)
