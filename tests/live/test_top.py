@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -30,6 +31,33 @@ def test_the_totals_of_the_last_table_are_what_the_program_did(backend: str, pla
     _, head, *rows = last.splitlines()
     assert head.split() == ["rate/s", "total", "sum/s*", "p50", "p99", "max", "key"]
     assert {row.split()[-1]: row.split()[1] for row in rows} == {"0": "250", "1": "250", "3": "250"}
+
+
+def test_json_has_an_object_for_each_look(backend: str, place: Place) -> None:
+    path = place("threads")
+    words = ("--value", "arg1", "--by", "arg0", "-i", "100ms", "--json", "-q", "--backend", backend)
+    lines = tracer("top", f"{path}:work", *words, "-c", f"{path} 4 250").text.replace("done\n", "").splitlines()
+    looks = [json.loads(line) for line in lines]
+    assert {look["type"] for look in looks} == {"top"}
+    rows = [row for look in looks for row in look["data"]["rows"]]
+    assert {row["key"]: row["total"] for row in looks[-1]["data"]["rows"]} == {f"{n}": 250 for n in range(4)}
+    summed = sum(row["sum_rate"] * look["data"]["seconds"] for look in looks for row in look["data"]["rows"])
+    assert abs(summed - 4 * sum(range(250))) <= 0.02 * summed and max(row["max"] for row in rows) == 249
+
+
+def test_functions_that_run_have_the_shares_that_the_program_measured(backend: str, place: Place) -> None:
+    """Within three standard deviations."""
+    path = place("shares")
+    text = tracer("top", "--cpu", "--json", "-i", "200ms", "-q", "--backend", backend, "-c", str(path)).text
+    much, little = next(map(int, line.split()) for line in text.splitlines() if re.fullmatch(r"\d+ \d+", line))
+    rows = json.loads([line for line in text.splitlines() if line.startswith("{")][-1])["data"]["rows"]
+    samples = {row["function"].split()[0]: row["samples"] for row in rows}
+    assert {tuple(row["function"].split()[1:4:2]) for row in rows if row["function"].startswith("much ")} == {
+        ("(shares)", "shares")
+    }
+    share, both = much / (much + little), samples["much"] + samples["little"]
+    assert abs(samples["much"] - both * share) <= 3 * (both * share * (1 - share)) ** 0.5
+    assert abs(both - 99 * (much + little) / 1e9) <= 0.2 * both
 
 
 class Terminal:

@@ -58,6 +58,7 @@ SETTINGS = {
     "unsafe_returns": "probe returns where an exception can end the program; `--unsafe-returns` sets it too",
     "print_maps_on_exit": "print the maps at the end",
     "show_stacks": "a probe without a body shows the user stack of each hit too",
+    "typed_retval": "`retval` has the type that the function returns in a `uretprobe` too, as in a `call:` clause",
     "show_debug_info": "stacks show lines of source and what was inlined, as far as debug information knows it",
     "cpp_demangle": "stacks and `usym` show names of C++ and Rust as people write them, not as linkers do",
 }

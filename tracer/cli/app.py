@@ -166,6 +166,10 @@ def _usage_error(fault: BaseException, words: Sequence[str]) -> UsageError:
             reason, remedy = LEFT_OUT[option]
             return UsageError(f"{option} is not supported: {reason}", remedy)
         near = near_option(option, possible or ())
+        parameters = getattr(getattr(getattr(fault, "ctx", None), "command", None), "params", ())
+        json = any("--json" in parameter.opts for parameter in parameters)
+        if option in ("-f", "--format") and json:
+            return UsageError(f"unknown option {option}", "tracer run has -f json; here it is --json")
         other = ELSEWHERE.get(option) or (f"did you mean {near}?" if near else help_line)
         return UsageError(f"unknown option {option}", other)
     describe = getattr(fault, "format_message", None)

@@ -172,9 +172,9 @@ class Site:
         return ()
 
     @property
-    def indivisible(self) -> str:
-        """Says why its hits cannot be told apart by process; "" where they can."""
-        return ""
+    def others(self) -> tuple[str, ...]:
+        """The fields that name threads which a hit is about, beside the one in which it happens."""
+        return ()
 
     @property
     def spot(self) -> Spot:

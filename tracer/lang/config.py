@@ -29,6 +29,7 @@ WORDS = {
     "unsafe": ("false", "true"),
     "inlined": ("false", "true"),
     "show_stacks": ("false", "true"),
+    "typed_retval": ("false", "true"),
     "print_maps_on_exit": ("true", "false"),
     "show_debug_info": ("false", "true"),
     "cpp_demangle": ("true", "false"),
@@ -40,7 +41,9 @@ TEXTS = ("str_trunc_trailer",)
 
 SETTINGS = (*LIMITS, *WORDS, *TEXTS)
 
-OURS = ("stack_copy", "stack_frames", "stack_unwind", "unsafe_returns", "unsafe", "inlined", "show_stacks")
+OURS = (
+    "stack_copy", "stack_frames", "stack_unwind", "unsafe_returns", "unsafe", "inlined", "show_stacks", "typed_retval",
+)  # fmt: skip
 MODES_OURS = ("python",)
 """Those of them, and of the modes of stacks, that bpftrace 0.27.1 does not have."""
 

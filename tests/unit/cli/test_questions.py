@@ -23,7 +23,9 @@ PROGRAMS: dict[tuple[str, ...], str] = {
         "uprobe:libc:malloc, usdt:libc:libc:setjmp { @[probe] = count(); }\n"
     ),
     ("count", "libc:malloc", "--by", "comm, arg0 // large"): "uprobe:libc:malloc { @[comm, arg0] = count(); }\n",
-    ("count", "libc:read", "--by", "retval"): "uretprobe:libc:read { @[retval] = count(); }\n",
+    ("count", "libc:read", "--by", "retval"): (
+        "config = { typed_retval = true }\nuretprobe:libc:read { @[retval] = count(); }\n"
+    ),
     ("count", "libc:free", "--filter", "*(uint8*)arg0 / 2 == 3"): (
         "uprobe:libc:free / *(uint8*)arg0 / 2 == 3/ { @ = count(); }\n"
     ),
@@ -87,6 +89,11 @@ PROGRAMS: dict[tuple[str, ...], str] = {
         'interval:ms:500 { time("%H:%M:%S\\n"); print(@sum); print(@quantiles); clear(@sum); clear(@quantiles); }\n'
         "END { print(@sum); print(@quantiles); }\n"
     ),
+    ("top", "--cpu", "--filter", "cpu == 0"): (
+        "config = { print_maps_on_exit = false }\n"
+        "profile:hz:99 /pid && (cpu == 0)/ { @calls[pid, comm, ustack(1)] = count(); }\n"
+        'interval:s:1 { time("%H:%M:%S\\n"); print(@calls); clear(@calls); }\nEND { print(@calls); }\n'
+    ),
     ("stacks", "libc:malloc"): "uprobe:libc:malloc { @[ustack] = count(); }\n",
     ("stacks", "libc:malloc", "--weight", "arg0", "--by", "comm"): (
         "uprobe:libc:malloc { @[comm, ustack] = sum(arg0); }\n"
@@ -117,6 +124,12 @@ def test_show_prints_the_program_of_a_command(words: tuple[str, ...], capsys: py
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == (PROGRAMS[words], "")
     parse(Source(shown.out))
+
+
+@pytest.mark.parametrize("command", ["latency", "top", "flow", "syscalls"])
+def test_the_option_of_run_for_json_names_that_of_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "-f", "json"]) == 2
+    assert "unknown option -f; tracer run has -f json; here it is --json" in capsys.readouterr().err
 
 
 FLOWS = r"""

@@ -76,7 +76,8 @@ class Typist:
 
 def test_keys_sort_filter_freeze_and_quit_and_the_screen_is_left() -> None:
     typist, out = Typist(b"", b"s", b"/b\x7f", b"a\r", b"f", b"", b"q"), io.BytesIO()
-    table = LiveTable(False, 10, typist.screen(), COUNTED, None, out)
+    table = LiveTable(False, 10, COUNTED, None, out)
+    table.screen = typist.screen()
     maps = LocalMaps(COUNTED)
     for key, count in ((b"ab", 4), (b"b", 9)):
         for _ in range(count):
@@ -102,7 +103,7 @@ def test_keys_sort_filter_freeze_and_quit_and_the_screen_is_left() -> None:
 
 def test_without_a_terminal_each_look_is_a_table_with_its_time() -> None:
     out = io.BytesIO()
-    table = LiveTable(False, 1, None, COUNTED, None, out)
+    table = LiveTable(False, 1, COUNTED, None, out)
     maps = LocalMaps(COUNTED)
     maps.aggregate(COUNTS, (b"a",), "count", 0)
     maps.aggregate(COUNTS, (b"b",), "count", 0)

@@ -19,10 +19,11 @@ def command(asked: Asked, counting: Counting, results: Results, probes: Probes =
 
 def program(words: "Sequence[str]", counting: Counting) -> str:
     """The program. Raises `ProgramError`, `UsageError`."""
-    from tracer.cli.questions.text import clause, key_of, probes_for
+    from tracer.cli.questions.text import clause, key_of, probes_for, typed_result
 
     key, only = counting.words()
     probes = probes_for(words, key, only)
     before, after = counting.printed("@")
     what = key_of(probes, key)
-    return before + clause(probes, only, f"@{f'[{what}]' if what else ''} = count();") + after
+    text = before + clause(probes, only, f"@{f'[{what}]' if what else ''} = count();") + after
+    return typed_result(text, probes, key, only)

@@ -35,7 +35,7 @@ def command(
 
 def program(word: str, value: str, counting: Counting) -> str:
     """The program. Raises `ProgramError`, `UsageError`."""
-    from tracer.cli.questions.text import clause, expression, probes_for
+    from tracer.cli.questions.text import clause, expression, probes_for, typed_result
 
     amount = expression(value, "EXPR")
     key, only = counting.words()
@@ -43,4 +43,4 @@ def program(word: str, value: str, counting: Counting) -> str:
     brackets = f"[{key.text}]" if key.text else ""
     before, after = counting.printed("@histogram", "@quantiles")
     sums = f"@histogram{brackets} = hist({amount.text}); @quantiles{brackets} = quantiles({amount.text});"
-    return before + clause(probes, only, sums) + after
+    return typed_result(before + clause(probes, only, sums) + after, probes, amount, key, only)

@@ -57,7 +57,7 @@ def command(
 
 def program(words: "Sequence[str]", weight: "str | None", counting: Counting, kernel: bool = False) -> str:
     """The program. Raises `ProgramError`, `UsageError`."""
-    from tracer.cli.questions.text import Words, clause, expression, probes_for
+    from tracer.cli.questions.text import Words, clause, expression, probes_for, typed_result
 
     amount = expression(weight, "--weight") if weight is not None else Words()
     key, only = counting.words()
@@ -65,4 +65,5 @@ def program(words: "Sequence[str]", weight: "str | None", counting: Counting, ke
     before, after = counting.printed("@")
     keys = ", ".join(filter(None, (key.text, "ustack", "kstack" * kernel)))
     summed = f"sum({amount.text})" if amount.text else "count()"
-    return before + clause(probes, only, f"@[{keys}] = {summed};") + after
+    text = before + clause(probes, only, f"@[{keys}] = {summed};") + after
+    return typed_result(text, probes, amount, key, only)

@@ -25,6 +25,9 @@ STACKS = "config = { show_stacks = true }\n"
 another thread's may come, and two clauses of a call have a duration each.
 """
 
+_TYPED = "typed_retval = true"
+"""What gives `retval` its type in a uretprobe too, where it is else bpftrace's uint64."""
+
 _BY = re.compile(r"\s+by\b")
 _PERIOD = re.compile(r"([1-9]\d*)(ms|s|m|)")
 _ESCAPED_OR_QUOTE = re.compile(r'\\.|"', re.S)
@@ -137,6 +140,16 @@ def probes_for(words: Sequence[str], *parts: Words) -> list[Probe]:
     """
     probes = [probe(word) for word in words]
     return [asked.at_return() for asked in probes] if any(part.names("retval") for part in parts) else probes
+
+
+def typed_result(text: str, probes: Sequence[Probe], *parts: Words) -> str:
+    """The program `text`, with the setting that types `retval` where one of these expressions names it."""
+    returns = any(not one.is_span and "call" not in SPELLINGS[one.kind].reads for one in probes)
+    if not returns or not any(part.names("retval") for part in parts):
+        return text
+    config = "config = { "
+    rest = f"; {text.removeprefix(config)}" if text.startswith(config) else f" }}\n{text}"
+    return f"{config}{_TYPED}{rest}"
 
 
 def expression(word: str, name: str) -> Words:

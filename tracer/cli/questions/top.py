@@ -3,13 +3,14 @@
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from tracer.cli.options import Asked, Options
+from tracer.cli.options import Asked, Json, Options
 from tracer.cli.questions.asking import Counting, Output, Probes, Show, given, question
-from tracer.errors import Source
+from tracer.errors import Source, UsageError
 
 if TYPE_CHECKING:
     from tracer.render.live.renderer import LiveTable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 EXAMPLE = "sudo tracer top 'libc:mem*' --by func -i 1s"
 
 _ROWS = 10
+_PERIOD = "1s"
 
 
 class Looking(Options):
@@ -30,6 +32,8 @@ class Looking(Options):
             show_default=False,
         ),
     ] = None  # fmt: skip
+    cpu: Annotated[bool, typer.Option("--cpu", help="In place of PROBE: the functions that run, by samples.")] = False
+    json: Json = False
     output: Output = None
     show: Show = False
 
@@ -37,10 +41,16 @@ class Looking(Options):
 @question
 def command(asked: Asked, counting: Counting, looking: Looking, probes: Probes = None) -> int:
     """Show a live table of what is hit most: how often a second and in total; with --value its sum and percentiles.
+    Or with --cpu which functions use the processor.
 
     Keys: q quits, s sorts by the next column, f freezes, / filters. Without a terminal each look is printed.
     """
-    text = program(given(probes, "top"), looking.value, counting)
+    if looking.cpu:
+        if probes or looking.value is not None:
+            raise UsageError("--cpu takes no PROBE and no --value", "it counts samples of what runs")
+        text = sampled(asked.pids is None and asked.child is None, counting)
+    else:
+        text = program(given(probes, "top"), looking.value, counting)
     if looking.show:
         sys.stdout.write(text)
         return 0
@@ -50,8 +60,7 @@ def command(asked: Asked, counting: Counting, looking: Looking, probes: Probes =
 
     look_for_debug_files_in(asked.debug_folders)
     switch_off(asked.features)
-    special = _Special(looking.value is not None, counting.top or _ROWS, looking.output)
-    printing = Printing(output=looking.output, warnings=not asked.no_warnings, special=special)
+    printing = Printing(output=looking.output, warnings=not asked.no_warnings, special=_Special(looking, counting.top))
     with asked.prepared(Source(text), ()) as prepared, ExitStack() as stack:
         compiled(prepared, printing, stack)
         return trace(prepared, printing)
@@ -59,7 +68,7 @@ def command(asked: Asked, counting: Counting, looking: Looking, probes: Probes =
 
 def program(words: "Sequence[str]", value: "str | None", counting: Counting) -> str:
     """The program. Raises `ProgramError`, `UsageError`."""
-    from tracer.cli.questions.text import Words, clause, expression, key_of, printed, probe, probes_for
+    from tracer.cli.questions.text import Words, clause, expression, key_of, printed, probe, probes_for, typed_result
     from tracer.render.live.renderer import COUNTS, PERCENTILES, SUMS
 
     key, only = counting.words()
@@ -73,25 +82,53 @@ def program(words: "Sequence[str]", value: "str | None", counting: Counting) -> 
     counted = f"{COUNTS}[{inner}] = count();"
     if amount.text:
         counted = f"{SUMS}[{inner}] = sum({amount.text}); {PERCENTILES}[{inner}] = quantiles({amount.text}, 50, 99);"
-    before, after = printed(maps, counting.period or "1s", counting.times, None)
-    return before + clause(attach_points, only, counted) + after
+    before, after = printed(maps, counting.period or _PERIOD, counting.times, None)
+    text = before + clause(attach_points, only, counted) + after
+    return typed_result(text, attach_points, key, only, amount)
+
+
+def sampled(everywhere: bool, counting: Counting) -> str:
+    """The program of --cpu, as that of `tracer profile`: of each sample the innermost function. Raises `ProgramError`,
+    `UsageError`.
+    """
+    from tracer.cli.questions.kernel.profile import HZ
+    from tracer.cli.questions.text import Words, clause_of, printed
+    from tracer.render.live.renderer import COUNTS
+
+    key, only = counting.words()
+    if everywhere:
+        only = Words(f"pid && ({only.text})" if only.text else "pid")
+    before, after = printed((COUNTS,), counting.period or _PERIOD, counting.times, None)
+    counted = f"{COUNTS}[{key.text or 'pid, comm'}, ustack(1)] = count();"
+    return before + clause_of(f"profile:hz:{HZ}", only, counted) + after
 
 
 class _Special:
     """Makes what draws the table, on the terminal where there is one."""
 
-    def __init__(self, values: bool, rows: int, output: "str | None") -> None:
-        self._values, self._rows, self._output = values, rows, output
+    def __init__(self, looking: Looking, top: "int | None") -> None:
+        self._looking, self._top = looking, top
         self._held: list[Notice] = []
 
     def made(self, *parts: Any) -> "LiveTable":
-        from tracer.render.live.renderer import LiveTable
+        rows = self._top or _ROWS
+        if self._looking.cpu:
+            from tracer.cli.questions.kernel.profile import HZ
+            from tracer.render.live.samples import SampleTable as Samples
 
-        self._table = LiveTable(self._values, self._rows, None, *parts)
+            self._table: LiveTable = Samples(HZ, rows, *parts)
+        else:
+            from tracer.render.live.renderer import LiveTable as Table
+
+            self._table = Table(self._looking.value is not None, rows, *parts)
+        if self._looking.json:
+            from tracer.render.live.looks import look
+
+            self._table.as_json = partial(look, rows=self._top)
         return self._table
 
     def join(self, talk: Any, controls: Any, lost: Any, stack: ExitStack) -> None:
-        if self._output is not None:
+        if self._looking.output is not None or self._looking.json:
             return
         from tracer.cli.tracing.keyboard import screen
 

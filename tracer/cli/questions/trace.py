@@ -34,7 +34,7 @@ def command(
 
 def program(word: str, words: "Sequence[str]", where: "str | None", stack: bool) -> str:
     """The program. Raises `ProgramError`."""
-    from tracer.cli.questions.text import Words, clause, condition, expression, format_text, probes_for
+    from tracer.cli.questions.text import Words, clause, condition, expression, format_text, probes_for, typed_result
 
     only = condition(where, "--filter") if where is not None else Words()
     look = format_text(words[0]) if words else ""
@@ -45,4 +45,5 @@ def program(word: str, words: "Sequence[str]", where: "str | None", stack: bool)
     # The stack in the same event: between two another thread's may come.
     listed = ", ".join([heads, *(value.text for value in values), *(["ustack"] if stack else [])])
     look = f" {look}".removesuffix(r"\n") if look else ""
-    return clause([asked], only, f'printf("%s %-7d %-16s %s{look}\\n{"%s" if stack else ""}", {listed});')
+    text = clause([asked], only, f'printf("%s %-7d %-16s %s{look}\\n{"%s" if stack else ""}", {listed});')
+    return typed_result(text, [asked], only, *values)

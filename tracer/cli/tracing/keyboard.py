@@ -9,6 +9,7 @@ import sys
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
+from tracer.cli.tracing.status import in_front
 from tracer.render.live.renderer import Screen
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def screen(controls: Controls, stack: ExitStack) -> Screen | None:
     if sys.stdout is None or not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         return None
     shown = sys.stdout.fileno()
-    if not _is_ours(shown):
+    if not in_front(shown):
         return None
     keyboard = _Keys(controls, stack)
 
@@ -39,14 +40,6 @@ def screen(controls: Controls, stack: ExitStack) -> Screen | None:
         return 80, 24
 
     return Screen(size, keyboard.take, controls.end)
-
-
-def _is_ours(terminal: int) -> bool:
-    """Whether we are in the foreground there: in the background to read would stop us."""
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
 
 
 def _set(terminal: int, attributes: list[Any]) -> None:
@@ -77,7 +70,7 @@ class _Keys:
         import termios
 
         descriptor = sys.stdin.fileno()
-        if not _is_ours(descriptor):
+        if not in_front(descriptor):  # in the background to read would stop us
             return
         try:
             before = termios.tcgetattr(descriptor)

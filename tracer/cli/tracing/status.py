@@ -35,6 +35,14 @@ def status_line(unwanted: bool, ends_s: float | None = None) -> StatusLine | Non
     return StatusLine(sys.stderr.fileno(), ends_s)
 
 
+def in_front(terminal: int) -> bool | None:
+    """Whether we are in the foreground there; None where it is not the terminal that we belong to."""
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return None
+
+
 class StatusLine:
     """The line on a terminal. Whoever writes there calls `erase` before."""
 
@@ -59,7 +67,7 @@ class StatusLine:
         """The trace is about to wait: shows the line, or shows it anew. Not while it runs in the background of its
         terminal.
         """
-        if self._trace is None or self._places < 0 or self._trace.ending or not self._is_in_front():
+        if self._trace is None or self._places < 0 or self._trace.ending or in_front(self._descriptor) is False:
             return
         now = time.monotonic()
         if now >= self._next:
@@ -95,12 +103,6 @@ class StatusLine:
         except OSError:
             width = 80
         return ", ".join(parts)[: max(width - 1, 1)].encode()
-
-    def _is_in_front(self) -> bool:
-        try:
-            return os.tcgetpgrp(self._descriptor) == os.getpgrp()
-        except OSError:
-            return True  # it is not the terminal that we belong to
 
     def _write(self, data: bytes) -> bool:
         """Whether the terminal took it, or is gone. Where it would have to be waited for, it is not tried."""

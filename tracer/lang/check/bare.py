@@ -15,7 +15,7 @@ from tracer.kinds.registry import KINDS
 from tracer.kinds.site import FileSite, Site, in_files
 from tracer.lang.macros.said import placed
 from tracer.lang.syntax import ast
-from tracer.lang.types import CharType, IntType, PointerType
+from tracer.lang.types import BoolType, CharType, IntType, PointerType
 
 if TYPE_CHECKING:
     from tracer.lang.types.outside import Outside
@@ -58,8 +58,9 @@ def _bodies(clause: ast.Clause, sites: tuple[Site, ...], outside: Callable[[], O
     """The bodies that come into question, the one that shows most first."""
     reads = [KINDS[point.kind].reads for point in clause.points]
     returns = all("return" in readable for readable in reads)
-    result = f"retval={_result_type(in_files(sites), outside)}retval" if returns else ""
-    took = "duration=duration" if all("call" in readable for readable in reads) else ""
+    of_calls = all("call" in readable for readable in reads)  # there `retval` has its type
+    result = f"retval={'' if of_calls else _result_type(in_files(sites), outside)}retval" if returns else ""
+    took = "duration=duration" if of_calls else ""
     noted = all("note" in readable for readable in reads)
     least = min((len(site.args) for site in sites), default=0)
     numbered = ", ".join(f"arg{number}=arg{number}" for number in range(least if noted else min(least, _MOST)))
@@ -98,9 +99,11 @@ def _result_type(sites: Sequence[FileSite], outside: Callable[[], Outside] | Non
     functions = {site.probe: site for site in sites}
     if outside is None or not functions or len(functions) > _FEW:
         return ""
-    (type, *others) = {outside().result_type(site) for site in functions.values()}
+    type, *others = {outside().result_type(site) for site in functions.values()}
     if isinstance(type, PointerType) and not others:
         return "(void *)"
+    if isinstance(type, BoolType) and not others:
+        return "(bool)(uint8)"
     number = not others and isinstance(type, IntType) and type.__class__ in _NUMBERS and type.bits <= 64
     return f"({type})" if number else ""
 

@@ -139,6 +139,7 @@ class Config:
     unsafe: bool = False
     inlined: bool = False
     show_stacks: bool = False
+    typed_retval: bool = False
     print_maps_on_exit: bool = True
     show_debug_info: bool = False
     cpp_demangle: bool = True

@@ -12,7 +12,7 @@ from tracer.dataclass import dataclass, replace
 from tracer.errors import printable
 from tracer.host.stat import has_ended
 from tracer.lang.types import BoolType, IntType, StructType, TupleType, memory_size
-from tracer.render.flow.calls import Begun, Calls, Ended, Hit, Listener, Open, Resumed, Thread
+from tracer.render.flow.calls import GOROUTINE_BITS, Begun, Calls, Ended, Hit, Listener, Open, Resumed, Thread
 from tracer.render.notices import FirstHits, NeverHeld, NotHit
 from tracer.render.text import TextRenderer
 from tracer.results.events import ValueBatch, ValueEvent
@@ -33,7 +33,8 @@ UNKNOWN = b"?"
 class Function:
     """A function of a flow, `shown` so, the attach point of its beginning, and what debug information says: its
     parameters, or None where nothing tells of them; the type of its result, or None where that is not known; `returns`
-    is False where there is none. `above`: it is one whose flow it is. `leaves`: it may end in a tail call.
+    is False where there is none. `above`: it is one whose flow it is. `leaves`: it may end in a tail call. `probe` is
+    what its hits call the attach point, without the kind.
     """
 
     shown: str
@@ -43,6 +44,7 @@ class Function:
     returns: bool
     above: bool
     leaves: bool
+    probe: str
 
 
 class FlowRenderer(TextRenderer, Listener):
@@ -77,7 +79,7 @@ class FlowRenderer(TextRenderer, Listener):
         now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         for thread in self.calls.threads.values():
             for call in reversed(thread.calls):
-                ended = has_ended(thread.number, call.begun.time_ns)
+                ended = thread.goroutine is None and has_ended(thread.number, call.begun.time_ns)
                 self.under_way(thread, call, None if ended else max(now - call.begun.time_ns, 0))
         super().finish()
 
@@ -100,7 +102,7 @@ class FlowRenderer(TextRenderer, Listener):
     def detached(self, probe: str, hits: int, seconds: float, after_s: float, maps: Any) -> None:
         """Its calls under way have no end that is seen."""
         for name, function in self._functions.items():
-            if function.point.partition(":")[2] == probe.partition(":")[2]:
+            if probe.partition(":")[2] in (function.probe, function.point.partition(":")[2]):
                 self.calls.forget(name)
 
     def name(self, function: str) -> bytes:
@@ -125,6 +127,14 @@ def _hit_of(shape: Type) -> Callable[[Any], Hit] | None:
         return None
     place = {name: index for index, name in enumerate(shape.names)}
     moment, tid, pointer = place.get("time"), place.get("tid"), place.get("sp")
+    goroutine, process = place.get("goroutine"), place.get("pid")
+    if goroutine is not None and process is not None:
+        # One hit of a thread, whose number is made of two: of the same goroutine in each process there is one.
+        hit = _hit_of(replace(shape, names=tuple(["tid" if name == "goroutine" else name for name in shape.names])))
+        place_of, whose = goroutine, process
+        return hit and (lambda value: hit((
+            *value[:place_of], (value[whose] << GOROUTINE_BITS) + value[place_of], *value[place_of + 1 :],
+        )))  # fmt: skip
     function, back, result, why = (place.get(name) for name in ("func", "back", "retval", "why"))
     if moment is None or tid is None or pointer is None:
         return None

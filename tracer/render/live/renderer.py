@@ -33,11 +33,13 @@ class LiveTable(TextRenderer):
     program of `tracer top` prints, the last of which is a look.
     """
 
-    def __init__(self, values: bool, rows: int, screen: Screen | None, program: Program, *rest: Any) -> None:
+    def __init__(self, values: bool, rows: int, program: Program, *rest: Any, hz: int = 0) -> None:
         super().__init__(program, *rest)
-        self.table = Table(values)
+        self.table = Table(values, hz)
         self._last_map = PERCENTILES if values else COUNTS
-        self._rows, self.screen = rows, screen
+        self._rows = rows
+        self.screen: Screen | None = None
+        self.as_json: Callable[[Table], bytes] | None = None
         self._looked = time.monotonic()
         self._sums: dict[bytes, int] = {}
         self._drawn: tuple[object, ...] = ()
@@ -53,10 +55,8 @@ class LiveTable(TextRenderer):
 
     def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
         """One of the maps of a look."""
-        decl = snapshot.decl
-        key_text = self.text.key(decl.key)
-        values = {key_text(key): AGGREGATIONS[decl.kind].parts(decl, value, 1) for key, value in snapshot.items.items()}
-        if decl.name != self._last_map:
+        values = self._values(snapshot)
+        if snapshot.decl.name != self._last_map:
             self._sums = {key: value for key, value in values.items() if isinstance(value, int)}
             return
         now = time.monotonic()
@@ -67,10 +67,22 @@ class LiveTable(TextRenderer):
         }
         self.table.look(counts, self._sums, percentiles, seconds)
         if self.screen is None:
-            lines = self.table.lines(1 << 12, self._rows + 1)
-            self.write(b"%b\n%b\n\n" % (time.strftime("%H:%M:%S").encode(), b"\n".join(lines)))
+            self._print()
         else:
             self._drawn = ()
+
+    def _values(self, snapshot: MapSnapshot) -> dict[bytes, object]:
+        """The counts, or the parts of the quantiles, by the texts of the keys."""
+        decl = snapshot.decl
+        key_text = self.text.key(decl.key)
+        return {key_text(key): AGGREGATIONS[decl.kind].parts(decl, value, 1) for key, value in snapshot.items.items()}
+
+    def _print(self) -> None:
+        if self.as_json is not None:
+            self.write(self.as_json(self.table))
+            return
+        lines = self.table.lines(1 << 12, self._rows + 1)
+        self.write(b"%b\n%b\n\n" % (time.strftime("%H:%M:%S").encode(), b"\n".join(lines)))
 
     def maps(self, snapshots: Any) -> None:
         """All has been printed."""

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from tracer.dataclass import dataclass, field
 
 RATE, TOTAL, SUM, P50, P99, MAX, KEY = "rate/s", "total", "sum/s", "p50", "p99", "max", "key"
+CPU, SAMPLES, FUNCTION = "cpu%", "samples", "function"
 OF_COUNTS = (RATE, TOTAL, KEY)
+OF_SAMPLES = (CPU, SAMPLES, FUNCTION)
 OF_VALUES = (RATE, TOTAL, SUM, P50, P99, MAX, KEY)
 _WIDTH = 11
 
@@ -23,11 +25,14 @@ class Row:
 
 
 class Table:
-    """The table of keys; `values`: a value is summed up beside the counts. `sort` is a column of `columns`."""
+    """The table of keys; `values`: a value is summed up beside the counts. `hz`: the counts are samples, so many a
+    second on each CPU, or 0. `sort` is a column of `columns`, the last of which is the key.
+    """
 
-    def __init__(self, values: bool) -> None:
-        self.columns = OF_VALUES if values else OF_COUNTS
-        self.sort = SUM if values else RATE
+    def __init__(self, values: bool, hz: int = 0) -> None:
+        self.columns = OF_SAMPLES if hz else OF_VALUES if values else OF_COUNTS
+        self.sort = SUM if values else self.columns[0]
+        self._hz = hz
         self.filter = b""
         self.frozen = False
         self._rows: dict[bytes, Row] = {}
@@ -62,16 +67,30 @@ class Table:
 
     def lines(self, width: int, height: int) -> list[bytes]:
         """The head and the first rows, none longer than `width`, no more than `height`."""
-        head = b"".join([self._cell(self._head(name)) for name in self.columns[:-1]]) + b"  " + self._head(KEY)
-        rows = [(key, row) for key, row in self._shown if self.filter in key]
-        rows.sort(key=lambda pair: pair[0])
-        if self.sort != KEY:
-            rows.sort(key=lambda pair: self._number(pair[1], self.sort), reverse=True)
+        *numbers, last = self.columns
+        head = b"".join([self._cell(self._head(name)) for name in numbers]) + b"  " + self._head(last)
         lines = [head]
-        for key, row in rows[: max(height - 1, 0)]:
-            cells = [self._cell(_shown(self._number(row, name))) for name in self.columns[:-1]]
+        for key, row in self._sorted()[: max(height - 1, 0)]:
+            cells = [self._cell(_shown(self._number(row, name))) for name in numbers]
             lines.append(b"".join(cells) + b"  " + b" ".join(key.split()))
         return [line[:width] for line in lines[:height]]
+
+    def numbers(self, most: int | None) -> list[tuple[bytes, dict[str, float]]]:
+        """The rows of the last look by the names of their columns, the first `most` of them."""
+        names = self.columns[:-1]
+        return [(key, {name: self._number(row, name) for name in names}) for key, row in self._sorted()[:most]]
+
+    @property
+    def seconds(self) -> float:
+        """How long the last look took."""
+        return self._shown_seconds
+
+    def _sorted(self) -> list[tuple[bytes, Row]]:
+        rows = [(key, row) for key, row in self._shown if self.filter in key]
+        rows.sort(key=lambda pair: pair[0])
+        if self.sort != self.columns[-1]:
+            rows.sort(key=lambda pair: self._number(pair[1], self.sort), reverse=True)
+        return rows
 
     def _show(self) -> None:
         self._shown = [
@@ -85,9 +104,11 @@ class Table:
     def _number(self, row: Row, name: str) -> float:
         if name == RATE:
             return row.count / self._shown_seconds
+        if name == CPU:
+            return 100 * row.count / self._hz / self._shown_seconds
         if name == SUM:
             return row.sum / self._shown_seconds
-        return row.total if name == TOTAL else row.percentiles.get(name, 0)
+        return row.total if name in (TOTAL, SAMPLES) else row.percentiles.get(name, 0)
 
     def _cell(self, text: bytes) -> bytes:
         return text.rjust(_WIDTH)

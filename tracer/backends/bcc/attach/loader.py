@@ -173,7 +173,7 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     if generated.follow:
         from tracer.backends.bcc.host.follow import create_map
 
-        maps[FOLLOWED] = create_map()
+        maps[FOLLOWED] = create_map(threads=plan.tells_threads)
     many = plan.program.config.max_map_keys > Config().max_map_keys
     for table in generated.tables.values():
         for number, key_size in _parts(table):

@@ -66,6 +66,7 @@ class Attachment:
 
             self.named = ThreadNames(self.shape)
         self.details: tuple[str, ...] = ()
+        self._about = program.about_others if target.pids or target.program is not None else frozenset()
         self.beside = beside
         self._openings = list(openings)
         proper = len(openings) - len(beside)
@@ -101,6 +102,8 @@ class Attachment:
             scoped = not takes_descriptors(target.program) and (command or not program.plan.shared)
             # Else who has fewer than a period of events would have no hit.
             scoped = scoped and not any(opening.sampled and not opening.watched for opening in openings)
+            # Their events happen in other threads too.
+            scoped = scoped and not self._about
             self.descriptors = self._opener.open(openings, self._pids, scoped)
             self._undo.callback(self.descriptors.close)
             self.descriptors.keepers = self._opener.keep(openings)
@@ -117,7 +120,7 @@ class Attachment:
         beside others. Raises `TracerError`.
         """
         rings = list(self._rings.values())
-        pids, grows = self._own_pids(), self._follow or len(self._pids) > 1
+        pids, grows = self._own_pids(), self._follow or len(self._pids) > 1 or bool(self._about)
         named = self.named
         flags = 0 if named is None else perf.TASK | perf.COMM | perf.SAMPLE_ID_ALL
         if pids and grows:
@@ -126,7 +129,7 @@ class Attachment:
             # Rings of their own, so that no number of samples leaves a fork without room.
             rings += self._rings_of(self._opener.cpus, _BIRTHS, flags).values()
         if named is not None:
-            named.look(() if self._follow else self._pids)
+            named.look(() if self._follow or self._about else self._pids)
         if self._priority:
             self._copier = self._copier_of(rings)
         # Descendants that have inherited descriptors are not known, and so cannot be given others.
@@ -138,11 +141,15 @@ class Attachment:
         strings = None if upkeep is None else upkeep.strings
         self.reader = Reader(
             rings, decoders, self.shape, pids, self._follow, self._copier, self._copies, strings,
-            self._opener.identities, named,
+            self._opener.identities, named, self._about,
         )  # fmt: skip
 
     def name(self, clauses: ClauseDecoders, decoders: dict[int, Decoder]) -> None:
-        """Lets clauses ask what threads are called, where that must be known; it is told among the samples."""
+        """Lets clauses ask what threads are called and which are traced, where that must be known; both are told among
+        the samples.
+        """
+        if self._about:
+            clauses.runtime.traced = lambda thread: self.reader is not None and self.reader.is_traced(thread)
         if self.named is not None:
             clauses.named, decoders[self.named.decoder.id] = self.named.name, self.named.decoder
 

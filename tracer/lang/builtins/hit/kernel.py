@@ -10,7 +10,7 @@ from tracer.lang import features, typed
 from tracer.lang.builtins.hit.stacks import frames_of
 from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V, Value
 from tracer.lang.fold import convert
-from tracer.lang.types import STACK_MODES, UINT64, KernelSymbolType, StackType, operations
+from tracer.lang.types import BOOL, STACK_MODES, UINT64, KernelSymbolType, StackType, operations
 
 if TYPE_CHECKING:
     from tracer.lang.scope.context import Context
@@ -75,6 +75,14 @@ def _kaddr(call: Call) -> typed.Expr | None:
     return None
 
 
+def _traced(call: Call) -> typed.Expr | None:
+    if not call.context.unit.reads("fields"):
+        hint = f"in a clause of a {named('fields')} it tells which threads of its fields are traced"
+        call.error(f"traced() is not known in {call.context.unit.place}", call.span, hint)
+        return None
+    return typed.Call(BOOL, call.span, call.name, (convert(call.args[0], UINT64),))
+
+
 VALUES = (
     Value(
         "kstack", lambda context: _of_kernel(context, context.config.stack_frames),
@@ -90,6 +98,13 @@ FUNCTIONS = (
         None, "stack of the kernel of at most that many frames; its mode is " + ", ".join(MODES),
         "@[kstack(5)] = count();",
         "kstack", optional=2, rule=_kstack, lower=_walked, node=typed.KStack, needs=features.KERNEL_STACK,
+    ),
+    BuiltinFunction(
+        "traced", "value", "traced(tid)", (Parameter("integer", "the argument of traced()"),), BOOL,
+        "whether a thread is one of those of -p, -c or --follow; true of all without these",
+        "@[traced(tid)] = count();",
+        rule=_traced,
+        lower=operations.TRACED, ours=True,
     ),
     BuiltinFunction(
         "ksym", "value", "ksym(addr)", (Parameter("integer", "the address of ksym()"),), KernelSymbolType(),

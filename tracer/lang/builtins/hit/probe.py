@@ -17,7 +17,7 @@ from tracer.lang.types.combine import NOTED
 if TYPE_CHECKING:
     from tracer.lang.scope.context import Context
 
-_FEW = 16
+FEW = 16
 """Functions up to which debug information is asked what they return."""
 
 RETURN_HINT = "keep it from a uprobe on the same function: @a[tid] = arg0; the value that is returned is retval"
@@ -120,7 +120,7 @@ def _check_source(context: Context, name: str, span: Span) -> bool:
 def _check_result(context: Context, name: str, span: Span) -> bool:
     """Refuses `retval` of functions that return nothing; warns where only some of the clause's do."""
     sites = {site.probe: site for site in context.unit.places}
-    if context.types.outside is None or not context.final or len(sites) > _FEW:
+    if context.types.outside is None or not context.final or len(sites) > FEW:
         return True
     outside = context.types.outside()
     reasons = [(shown, reason) for shown, site in sites.items() if (reason := outside.no_result(site))]
@@ -130,26 +130,6 @@ def _check_result(context: Context, name: str, span: Span) -> bool:
     for shown, reason in reasons:
         context.warn(f"there is no retval of {shown}: {reason}", span, "what is shown of it means nothing")
     return True
-
-
-def result_in_two(context: Context, span: Span) -> typed.Expr | None:
-    """`retval` of 32-bit functions that return 64 bits; None of others."""
-    narrow = {site.probe: site for site in context.unit.places if site.word == 4} if min(context.words) < 8 else {}
-    if not narrow or context.types.outside is None or len(narrow) > _FEW:
-        return None
-    outside = context.types.outside()
-    wide = [name for name, site in narrow.items() if outside.is_in_two(site)]
-    other = next((site.probe for site in context.unit.places if site.probe not in wide), None)
-    if not wide:
-        return None
-    if other is not None:
-        what = f"the retval of {wide[0]} is in two registers, and that of {other} in one"
-        context.error(what, span, "write a clause for each of them")
-        return None
-    high = typed.Call(UINT64, span, "reg", (string(b"dx", span),))
-    above = typed.Binary(UINT64, span, "<<", high, typed.IntLit(UINT64, span, 32))
-    low = typed.Binary(UINT64, span, "&", typed.Retval(UINT64, span), typed.IntLit(UINT64, span, (1 << 32) - 1))
-    return typed.Binary(UINT64, span, "|", above, low)
 
 
 def _no_argument(context: Context, name: str, count: int, span: Span) -> None:

@@ -267,7 +267,9 @@ def _has_own_type(ctx: Context, node: ast.Expr) -> bool:
     if isinstance(node, ast.Name):
         if any(ctx.unit.reads("note", point) for point in ctx.unit.points):
             return False
-        return node.name == "retval" or (node.name.startswith("arg") and node.name[3:].isdigit())
+        if node.name == "retval":
+            return not (ctx.config.typed_retval or ctx.unit.reads("call"))
+        return node.name.startswith("arg") and node.name[3:].isdigit()
     # A variable may hold a small literal or what a map counts, which are of other types in bpftrace; so may a tuple.
     return isinstance(node, ast.Cast) or (isinstance(node, ast.Field) and not node.name.isdigit())
 

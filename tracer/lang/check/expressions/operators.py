@@ -152,7 +152,10 @@ def _warn_of_sign(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, sp
     if not left.type.signed and constant(right) == 0 and op in ("<", ">="):
         outcome = "false" if op == "<" else "true"
         written = ctx.text(left.span)
-        ctx.warn(f"this is always {outcome}: {written} is unsigned", span, f"write (int64){written}")
+        # The register of an int's result has zeros above it: as an int64 it is not negative either.
+        type = "int32" if written == "retval" else "int64"
+        remedy = f"write ({type}){written}" + ", of a function that returns an int" * (written == "retval")
+        ctx.warn(f"this is always {outcome}: {written} is unsigned", span, remedy)
         return
     common = wide(join_ints(left.type, right.type))
     for side in (left, right):
