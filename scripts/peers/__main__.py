@@ -24,6 +24,7 @@ from tests.targets.build import build
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "peers.md"
 BEGIN, END = "<!-- begin tools -->\n", "<!-- end tools -->"
+_RUNS = 3
 _READY_S, _AFTER_S, _ENDS_S = 30.0, 1.3, 20.0
 
 _TRACER = (PYTHON, "-m", "tracer")
@@ -119,6 +120,20 @@ def compare(bpftrace: str, file: Path) -> dict[str, str]:
     return answers
 
 
+def _best(bpftrace: str, file: Path) -> dict[str, str]:
+    """What each gives in the best of a few runs: others use the machine too, and not all tools begin at once."""
+    best = compare(bpftrace, file)
+    for _ in range(_RUNS - 1):
+        if not any(answer and not answer.startswith("refused: ") for answer in best.values()) or "bpftrace" in best:
+            break
+        again = compare(bpftrace, file)
+        best = {
+            name: again.get(name, answer) if answer and "left out" not in answer else answer
+            for name, answer in best.items()
+        }
+    return best
+
+
 def table(found: dict[str, dict[str, str]]) -> str:
     """The table of the page."""
     rows = [f"| tool | {' | '.join(OURS)} | why not |", "|---|---|---|---|---|"]
@@ -144,7 +159,7 @@ def main() -> int:
     files = [Path(folder) / f"{name}.bt" for name in names] or sorted(Path(folder).glob("*.bt"))
     found = {}
     for file in files:
-        found[file.stem] = compare(bpftrace, file)
+        found[file.stem] = _best(bpftrace, file)
         print(f"{file.stem:15} {found[file.stem]}", flush=True)
     if not names:
         before, _, rest = PAGE.read_text().partition(BEGIN)

@@ -336,7 +336,8 @@ class Attachment:
     def settle(self) -> None:
         """Takes note that all samples have been read: the missing ones are lost."""
         if self.reader is not None and self._tells_lost and self._of_kernel and not self.shape.told:
-            self._unsampled = max(sum(hits - lost for hits, lost in self._totals()) - self.reader.read, 0)
+            seen = [self.descriptors.total(number) for number in self._proper() if self.descriptors.sampled[number]]
+            self._unsampled = max(sum(hits - lost for hits, lost in seen) - self.reader.read, 0)
         elif self.reader is not None and not self._tells_lost and not self.shape.told:
             # The rings tell of a loss only with the next sample that fits. Each hit was written or lost.
             sampled = [number for number in self._proper() if self.descriptors.sampled[number]]
