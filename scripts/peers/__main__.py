@@ -115,7 +115,8 @@ def compare(bpftrace: str, file: Path) -> dict[str, str]:
     for name, run in runs.items():
         run.stop()
         answers[name] = tool.judge.compare(theirs.printed, run.printed) if able[name] else f"refused: {run.reason}"
-        if able[name] and answers[name] and (told := re.search(r"hits? (left out: .*?);", run.said)) is not None:
+        told = re.search(r"hits? (left out.*?: .*?);", run.said)
+        if able[name] and answers[name] and told is not None:
             answers[name] = f"hits are {told[1]}"
     return answers
 

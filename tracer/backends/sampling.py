@@ -41,14 +41,16 @@ def held_back(times: int) -> str:
     )
 
 
-def unsampled(hits: int) -> str:
-    """The sentence about hits that the kernel counted and neither sampled nor lost. Seen on Linux 6.18, in a virtual
-    machine: `irq:irq_handler_entry` on a processor but the first, where the idle task is interrupted, at 200 of 206.
+def unsampled(hits: int, others: bool) -> str:
+    """The sentence about hits that the kernel counted, and neither sampled nor lost; `others`: whoever made them.
+
+    Seen on Linux 6.18, in a virtual machine: `irq:irq_handler_entry` on a processor but the first, where the idle task
+    is interrupted, at 200 of 206.
     """
     whom = "it" if hits == 1 else "them"
     return (
-        f"{counted(hits, 'hit')} left out: the kernel counted {whom} and gave no sample, as where a processor idles;"
-        f" --backend bcc sees {whom}"
+        f"{counted(hits, 'hit')} left out{', of any process' * others}: the kernel counted {whom} and gave no sample,"
+        f" as where a processor idles; --backend bcc sees {whom}"
     )
 
 

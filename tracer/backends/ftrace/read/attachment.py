@@ -330,7 +330,7 @@ class Attachment:
             return ()
         from tracer.backends.sampling import held_back, unsampled
 
-        said = (unsampled(self._unsampled),) if self._unsampled else ()
+        said = (unsampled(self._unsampled, bool(self._pids)),) if self._unsampled else ()
         return (*said, held_back(self.reader.throttled)) if self.reader.throttled else said
 
     def settle(self) -> None:
