@@ -134,7 +134,7 @@ class Silence:
         self._poll = now + _POLL_S
 
     def _look_early(self, now: float) -> None:
-        before, hits = self._early_hits, self._session.point_hits()
+        before, hits = self._early_hits, self._point_hits()
         if hits is None or not self._of_probes():
             return
         self._early_hits, self._early = hits, now + (now - self._begun)
@@ -206,8 +206,13 @@ class Silence:
     # --- which ---
 
     def _of_probes(self) -> tuple[Point, ...]:
-        self._points = self._points or points(self._plan)
+        """What the user wrote. Behind it is what is tracer's own (`Clause.unasked`)."""
+        self._points = self._points or tuple([point for point in points(self._plan) if not point.clause.unasked])
         return self._points
+
+    def _point_hits(self) -> Sequence[int] | None:
+        hits = self._session.point_hits()
+        return None if hits is None else hits[: len(self._of_probes())]
 
     def _asked(self) -> list[int]:
         """The attach points that have sites, or got some later and were hit there."""
@@ -217,12 +222,12 @@ class Silence:
     def _silent(self, patient: bool = False) -> list[int] | None:
         """The attach points without a hit; None where that is not known at the moment."""
         every = self._of_probes()
-        hits = self._session.point_hits()
+        hits = self._point_hits()
         for _ in range(_TRIES if patient else 0):
             if hits is not None:
                 break
             time.sleep(0.01)
-            hits = self._session.point_hits()
+            hits = self._point_hits()
         if hits is None:
             return None
         if self._plan.shared and self._session.hits() == 0:
@@ -259,7 +264,7 @@ class Silence:
     def _await(self, now: float) -> None:
         """Tells of hits where none had come at first."""
         self._poll = now + _POLL_S if self._awaited else float("inf")
-        hits = self._session.point_hits() if self._awaited else None
+        hits = self._point_hits() if self._awaited else None
         if hits is None:
             return
         for awaited in [*self._awaited]:
