@@ -184,6 +184,20 @@ def test_a_span_goes_from_a_function_to_the_return_of_another(program: Path, bac
     assert maps(done)["@"]["0"] == 1
 
 
+def test_a_predicate_that_holds_for_no_call_and_no_span_is_told(program: Path, backend: str, clean: None) -> None:
+    """A call is hit where it begins and where it ends, and counts once."""
+    text = (
+        f"call:{program}:opened /retval == 77/ {{ @calls = count(); }}"
+        f" span:usdt:{program}:spans:text__start..usdt:{program}:spans:text__done /depth > 5/ {{ @spans = count(); }}"
+    )
+    done = tracer("--backend", backend, "-c", str(program), "-e", text)
+    assert done.err == (
+        "Attached 3 probes\n"
+        f"tracer: call:{program}:opened was hit 3 times, and its predicate never held\n"
+        f"tracer: usdt:{program}:spans:text__done was hit once, and its predicate never held\n"
+    )
+
+
 REFUSED = (
     ("{PROBE}:enter { @ = count(); }", "a span has two probes, with two dots between them"),
     ("{PROBE}:enter..interval:s:1 { }", "a span is between two probes, and interval is none that is hit once"),

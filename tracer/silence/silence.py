@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from tracer.kinds.site import TailPlace, paths_of
 from tracer.lang import typed
 from tracer.lang.walk import walk_clause
-from tracer.plan.points import Point, points
+from tracer.plan.points import Point, ended, points
 from tracer.render.notices import (
     BreakpointGone,
     CallsMissed,
@@ -216,8 +216,8 @@ class Silence:
 
     def _asked(self) -> list[int]:
         """The attach points that have sites, or got some later and were hit there."""
-        hits = self._hits or [0] * len(self._points)
-        return [number for number, point in enumerate(self._points) if point.sites or hits[number]]
+        every = enumerate(self._points)
+        return [number for number, point in every if point.sites or (self._hits and self._hits[number])]
 
     def _silent(self, patient: bool = False) -> list[int] | None:
         """The attach points without a hit; None where that is not known at the moment."""
@@ -318,26 +318,26 @@ class Silence:
         """Attach points that were hit, and whose predicate held for none, where that shows in what is not there."""
         if self._target.follow or outcome.loss:
             return
+        under_way = [call.function for call in outcome.open_calls]
         for number, point in enumerate(self._points):
-            if number in silent or number in self._session.gone or point.clause.predicate is None or not point.places:
+            predicate, body = point.clause.as_written
+            if number in silent or number in self._session.gone or predicate is None or not point.places:
                 continue
-            hits = self._hits[number]
-            if hits and self._is_untouched(point.clause, outcome):
+            hits = ended(point, self._hits[number], under_way)
+            if hits and self._is_untouched(body, outcome):
                 yield NeverHeld(point.text, hits)
 
-    def _is_untouched(self, clause: typed.Clause, outcome: Outcome) -> bool:
+    def _is_untouched(self, body: tuple[typed.Stmt, ...], outcome: Outcome) -> bool:
         """Whether what each run of the body does first has never been done."""
-        first = clause.body[0] if clause.body else None
+        first = body[0] if body else None
         if isinstance(first, _EMITS):
             return not outcome.told
         if not isinstance(first, _WRITES):
             return False
         taken = (typed.Delete, typed.Deleted, typed.Clear, typed.Zero)
         clauses = (*(probe.clause for probe in self._plan.probes), *self._plan.user)
-        lacking = any(
-            isinstance(node, taken) and node.map == first.map for other in clauses for node in walk_clause(other)
-        )
-        return not lacking and not self._session.maps.snapshot(first.map).items
+        nodes = (node for other in clauses for node in walk_clause(other) if isinstance(node, taken))
+        return first.map not in {node.map for node in nodes} and not self._session.maps.snapshot(first.map).items
 
     def _unhit(self, silent: Collection[int]) -> Iterator[Notice]:
         """Sites of wildcards that others were hit of. That a function was not called is no news there: it is told

@@ -71,7 +71,8 @@ class Clause:
     points as written, `spans` where they stand. `ends`: the id of the clause that runs where the calls begin which end
     at the sites of this one: both are of the same attach points (`plan.calls`).
     `until`: of a span, which begins at the `sites`; `closes`: it is the clause at the end of one. `unasked`:
-    it is tracer's own, at an event that nobody has named.
+    it is tracer's own, at an event that nobody has named. `written`: of a call or span, the predicate and the body as
+    they were written, at the attach point that tells whether it was hit.
     """
 
     id: int
@@ -87,6 +88,12 @@ class Clause:
     until: Until | None = None
     closes: bool = False
     unasked: bool = False
+    written: tuple[Expr | None, tuple[Stmt, ...]] | None = None
+
+    @property
+    def as_written(self) -> tuple[Expr | None, tuple[Stmt, ...]]:
+        """The predicate and the body that a hit leads to."""
+        return self.written or (self.predicate, self.body)
 
     @property
     def is_end(self) -> bool:

@@ -145,6 +145,7 @@ class _Span:
         return replace(
             self._clause, id=number, kind=self._until.kind, names=(self._until.name,), spans=(self._until.span,),
             sites=self._until.sites, predicate=None, body=(*steps, *body), slots=slots, until=None, closes=True,
+            written=self._clause.as_written,
         )  # fmt: skip
 
     def exit(self, number: int) -> Clause:
