@@ -36,6 +36,7 @@ static long (*current_comm)(void *to, u32 size) = (void *)16;
 static u64 (*current_cgroup)(void) = (void *)80;
 static long (*signal_process)(u32 signal) = (void *)109;
 static long (*signal_thread)(u32 signal) = (void *)117;
+static u64 (*tick_count)(void) = (void *)118;
 static long (*user_stack)(void *regs, void *to, u32 size, u64 flags) = (void *)67;
 static long (*peek_user)(void *to, u32 size, const void *from) = (void *)112;
 static long (*peek_user_text)(void *to, u32 size, const void *from) = (void *)114;
@@ -165,6 +166,7 @@ static __always_inline u64 number_here(bool process)
 #define CLONE_THREAD 0x10000
 #define FOLLOWED_BLOCK 4096
 #define FOLLOWED_HERE (1 << 22)
+#define FOLLOWED_THREADS (2 << 22)
 
 /* As in the tracepoint's `format`, which is checked before this is loaded. */
 struct new_task {
@@ -205,8 +207,19 @@ static __always_inline char *current_followed(void)
 static __always_inline int note_new_task(struct new_task *task)
 {
 	char *child = followed(task->pid);
-#ifndef FIXED_SET
+#if THREADS || !defined(FIXED_SET)
 	char *parent = current_followed();
+#endif
+#if THREADS
+	char *thread = followed(FOLLOWED_THREADS + task->pid);
+#ifdef FIXED_SET
+	char is = parent && task->flags & CLONE_THREAD ? *parent : 0;
+#else
+	char is = parent ? *parent : 0;
+#endif
+
+	if (thread && *thread != is)
+		*thread = is;
 #endif
 
 #ifdef FIXED_SET
@@ -265,6 +278,25 @@ static __always_inline int is_traced(void)
 #else
 	return 1;
 #endif
+}
+
+#if THREADS
+/* Whether a thread is one of those that are traced. */
+static __always_inline int thread_is_traced(u32 thread)
+{
+	char *is = followed(FOLLOWED_THREADS + thread);
+
+	return is && *is;
+}
+#elif !defined(FOLLOWED)
+#define thread_is_traced(thread) 1
+#endif
+
+/* The control block; NULL after exit(): for a program that asks itself whose the hit is. */
+static __always_inline struct control *enter_for_all(void)
+{
+	count_hit();
+	return control_block();
 }
 
 /* The control block; NULL after exit(), or if the process is not followed. Uncounted: for a program whose map counts

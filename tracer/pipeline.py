@@ -167,6 +167,10 @@ def plan(
 
         return DebugInfo(places, demangler, unused, finder)
 
+    if _is_limited(target, sites) and any(site.others for every in sites.values() for site in every):
+        from tracer.plan.other_threads import with_other_threads
+
+        tree = with_other_threads(tree, sites)
     if places:
         tree = replace(tree, types=replace(tree.types, outside=outside))
     try:
@@ -174,8 +178,6 @@ def plan(
     finally:
         if outside.cache_info().currsize:
             outside().keep()
-    if _is_limited(target, sites):
-        _refuse_indivisible(tree, sites)
     from tracer.plan.check import check_arguments
     from tracer.plan.lower import lower
 
@@ -214,24 +216,6 @@ def _is_limited(target: Target, sites: Mapping[int, tuple[Site, ...]]) -> bool:
     traced = bool(target.pids) or target.program is not None
     return traced and any(site.everywhere for clause_sites in sites.values() for site in clause_sites[:1])
 
-
-def _refuse_indivisible(tree: Tree, sites: Mapping[int, tuple[Site, ...]]) -> None:
-    """Raises `ProgramError` where the hits of some processes are asked for, and those of a site have no one process."""
-    indivisible = {
-        (index, site.point): Diagnostic(
-            f"{site.shown} cannot be traced for some processes alone: {site.indivisible}",
-            _point(tree, index, site.point).span, "trace all processes, and compare its fields",
-        )
-        for index, clause_sites in sites.items() for site in reversed(clause_sites) if site.indivisible
-    }  # fmt: skip
-    if indivisible:
-        raise ProgramError(tree.source, [*indivisible.values()])
-
-
-def _point(tree: Tree, index: int, number: int) -> AttachPoint:
-    """The attach point of some sites (see `analyse`)."""
-    clause = tree.clauses[index if index >= 0 else -1 - index]
-    return clause.until if index < 0 and clause.until is not None else clause.points[number]
 
 
 def are_too_many(target: Target, places: int) -> bool:

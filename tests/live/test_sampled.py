@@ -130,6 +130,15 @@ def test_clauses_at_one_event_run_in_the_order_of_the_program(backend: str, tmp_
     assert re.findall(r"^@b\[(\d)\]", found, re.MULTILINE) == ["1"]
 
 
+def test_clauses_of_one_clock_run_in_the_order_of_the_program_from_the_first_on(backend: str) -> None:
+    text = 'profile:hz:99 { printf("first %d\\n", cpu); } profile:hz:99 { printf("second %d\\n", cpu); @ = count(); }'
+    done = tracer("--backend", backend, "--duration", "0.2s", "-e", text)
+    of_cpus: dict[str, list[str]] = {}
+    for which, cpu in re.findall(r"^(first|second) (\d+)$", done.text, re.MULTILINE):
+        of_cpus.setdefault(cpu, []).append(which)
+    assert of_cpus and all(whichs[:2] == ["first", "second"] for whichs in of_cpus.values())
+
+
 def test_several_samplers_and_an_event_are_told_apart(backend: str, tmp_path: Path) -> None:
     text = (
         "profile:us:2500, software:page-faults:1, tracepoint:syscalls:sys_enter_madvise"

@@ -13,7 +13,7 @@ from tests.harness.loaded import Loaded, loaded
 from tests.unit.test_start import HEAVY
 from tracer.resolve.sites import site_cache
 
-MOST_MODULES = 221
+MOST_MODULES = 222
 OF_THE_LOOK = (
     "silence.breakpoints", "kernel.workers.set_again", "resolve.binary", "resolve.elf", "resolve.safety",
     "host.file_users", "host.memory", "resolve.sites.in_memory", "silence.reasons",

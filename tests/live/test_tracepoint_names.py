@@ -15,8 +15,7 @@ WRONG = {
     "tracepoint:sched:sched_switch { @ = arg0; }": "arg0 is not known in a tracepoint; arguments belong to usdt and"
     " uprobe probes; fields are args.NAME",
     "tracepoint:sched:sched_switch { @[func] = count(); }": "func is not known in a tracepoint; func belongs to a",
-    "tracepoint:syscalls:sys_enter_wri* { @ = args.fd; }": "args.fd is another in tracepoint:syscalls:sys_enter_writev"
-    " than in tracepoint:syscalls:sys_enter_write; write a clause for each of them",
+    "tracepoint:syscalls:sys_enter_wri* { @ = args.buf; }": "sys_enter_writev has no field 'buf'; it has __syscall_nr,",
 }
 
 
@@ -33,3 +32,12 @@ def test_events_are_listed_with_their_fields() -> None:
     done = tracer("list", "-e", "tracepoint:sched:sched_process_ex* { }")
     assert done.text == "tracepoint:sched:sched_process_exec\ntracepoint:sched:sched_process_exit\n"
     assert "tracepoint:task:task_newtask\n" in tracer("list", "tracepoint").text
+
+
+def test_patterns_that_name_no_one_kind_list_events_of_the_kernel() -> None:
+    assert tracer("list", "*sched_switch*").text == "tracepoint:sched:sched_switch\n"
+    kinds = [line.partition(":")[0] for line in tracer("list").text.splitlines()]
+    assert list(dict.fromkeys(kinds)) == ["hardware", "software", "tracepoint"]
+    both = [kind for kind in kinds if kind != "tracepoint"]
+    assert [line.partition(":")[0] for line in tracer("-l", "*ware:*").text.splitlines()] == both
+    assert tracer("list", "s*:cpu*").text == "software:cpu:\nsoftware:cpu-clock:\nsoftware:cpu-migrations:\n"

@@ -59,6 +59,7 @@ RECIPES: dict[str, Recipe] = {
     "plug.so": Recipe(("plug.c",), ("-O2", "-g", "-shared", "-fPIC")),
     "shares": Recipe(("shares.c",), ("-O1",)),
     "tally": Recipe(("tally.c",), ("-O1", "-g", "-pthread")),
+    "acts": Recipe(("acts.c",), ("-O1",)),
     "asks": Recipe(("asks.c",), ("-O1", "-pthread")),
     "execs": Recipe(("execs.c",), ("-O1", "-g", "-pthread")),
     "family": Recipe(("family.c",), ("-O2", "-g", "-pthread")),

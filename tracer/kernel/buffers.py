@@ -35,7 +35,7 @@ def waiting() -> int:
 
 @cache
 def _memory() -> int:
-    from tracer.host.cgroups import memory_limit
+    from tracer.host.tables.cgroups import memory_limit
 
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
     limit = memory_limit()

@@ -46,6 +46,7 @@ TASK = 1 << 13
 WATERMARK = 1 << 14
 SAMPLE_ID_ALL = 1 << 18
 EXCLUDE_CALLCHAIN_KERNEL = 1 << 21
+EXCLUDE_CALLCHAIN_USER = 1 << 22
 MMAP2 = 1 << 23
 COMM_EXEC = 1 << 24
 USE_CLOCKID = 1 << 25
@@ -60,7 +61,10 @@ RECORD_FORK = 7
 RECORD_SAMPLE = 9
 RECORD_MMAP2 = 10
 MISC_COMM_EXEC = 1 << 13
+CPU_MODES, USER_MODE = 7, 2
+"""The misc bits of a sample that say what was interrupted, and what they are in a program."""
 
+CONTEXT_KERNEL, CONTEXT_USER = (1 << 64) - 128, (1 << 64) - 512
 CALLCHAIN_MARKS = (1 << 64) - 4095
 """Entries from here on are no addresses but say whose the next ones are (PERF_CONTEXT_USER and its kin)."""
 

@@ -58,9 +58,13 @@ class KernelEvent(Site):
         return tuple([str(field) for field in fields if not (isinstance(field, Field) and field.beside)])
 
     @property
-    def indivisible(self) -> str:
+    def kernel_in_samples(self) -> bool:  # type: ignore[override]
+        """See `Site`. For system calls perf takes the registers of the program (perf_syscall_enter, Linux 6.18)."""
+        return self.system != "syscalls"
+
+    @property
+    def others(self) -> tuple[str, ...]:
         """See `Site`. Events of the scheduler happen in one thread and are about another, or about two."""
-        others = [spec.text for spec in self.args if spec.text == "pid" or spec.text.endswith("_pid")]
-        if self.system != "sched" or not others or self.name in _OF_ONE_TASK:
-            return ""
-        return f"it is about the thread of {' and of '.join(others)}, which need not be the one that it happens in"
+        if self.system != "sched" or self.name in _OF_ONE_TASK:
+            return ()
+        return tuple([spec.text for spec in self.args if spec.text == "pid" or spec.text.endswith("_pid")])

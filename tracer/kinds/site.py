@@ -160,6 +160,9 @@ class Site:
     everywhere = False
     """Whether a BPF program there runs at the hits of all processes, whichever are traced."""
 
+    kernel_in_samples = True
+    """Whether perf's samples of it have the stack of the kernel, where the hit is there."""
+
     nameless = False
     """Whether a hit can be of a thread that has ended, of which nothing but BPF tells the number."""
 
@@ -169,9 +172,9 @@ class Site:
         return ()
 
     @property
-    def indivisible(self) -> str:
-        """Says why its hits cannot be told apart by process; "" where they can."""
-        return ""
+    def others(self) -> tuple[str, ...]:
+        """The fields that name threads which a hit is about, beside the one in which it happens."""
+        return ()
 
     @property
     def spot(self) -> Spot:

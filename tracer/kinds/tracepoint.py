@@ -80,5 +80,6 @@ def _offset(spec: ArgSpec) -> int:
 
 TRACEPOINT = ProbeKind(
     "tracepoint", ("tracepoint", "t"), _FORM, _build, ClauseKind("tracepoint", at_hits=True),
-    "a tracepoint", frozenset(("fields", "stack")), machine=_events, places=("tracepoint",), told=("events", "probe"),
+    "a tracepoint", frozenset(("fields", "stack", "signal")), machine=_events, places=("tracepoint",),
+    told=("events", "probe"),
 )  # fmt: skip

@@ -136,7 +136,7 @@ def _units(
                 ends = sites.get(end_of(index), alone((last,)))
                 until = Unit(number, clause, KINDS[last.kind].clause, (last,), ends, closes=True)
                 unit = replace(unit, until=until)
-            for split_unit in _by_variables(program, unit, said):
+            for split_unit in _by_fields(unit) if unit.reads("fields") else _by_variables(program, unit, said):
                 yield split_unit
                 number += 1
 
@@ -159,6 +159,15 @@ def _by_variables(program: ast.Program, unit: Unit, said: list[Diagnostic]) -> I
 
     assert program.types.outside is not None
     return split(unit, program.types.outside(), said)
+
+
+def _by_fields(unit: Unit) -> Iterator[Unit]:
+    """A unit of events of the kernel, or several where it reads fields that are not the same in all."""
+    if len(unit.sites) < 2 or unit.until is not None:
+        return iter((unit,))
+    from tracer.lang.check.field_sites import split
+
+    return split(unit)
 
 
 def _groups(points: tuple[ast.AttachPoint, ...]) -> list[list[int]]:

@@ -19,7 +19,7 @@ from tracer.lang.types.operations import Operation
 if TYPE_CHECKING:
     from tracer.lang.scope.context import Context
 
-Place = Literal["anywhere", "probe", "return", "call"]
+Place = Literal["anywhere", "probe", "return", "call", "signal"]
 """Where a built-in may be used: everywhere; where a probe is hit; where a function returns; in a clause of calls."""
 
 Role = Literal["value", "statement", "aggregation"]
@@ -79,7 +79,7 @@ class Lowering(Protocol[V]):
         """Sends a signal to the process that hit, or to its thread; 0, or the negative number of an error."""
 
     def stack(self, type: StackType, span: Span) -> V:
-        """The user stack."""
+        """The user stack, or the kernel's."""
 
     def string_at(self, address: V, type: StringType, sized: bool, length: V | None, span: Span) -> V:
         """A string in memory, see `typed.Str`."""

@@ -45,11 +45,8 @@ SHORT_PROBES = {
 }
 
 FUNCTIONS: dict[str, tuple[str, str | None]] = {
-    **dict.fromkeys(("kaddr", "ksym", "kptr", "percpu_kaddr", "kfunc_allowed", "kfunc_exist"), (_KERNEL, None)),
+    **dict.fromkeys(("kptr", "percpu_kaddr", "kfunc_allowed", "kfunc_exist"), (_KERNEL, None)),
     **dict.fromkeys(("path", "skboutput", "socket_cookie", "override"), (_KERNEL, None)),
-    **dict.fromkeys(
-        ("kstack", "stack"), ("it is a stack of the kernel, which tracer does not walk", "ustack is the program's own")
-    ),
     "unwatch": ("watchpoints last as long as the trace", "a predicate leaves hits out"),
     "write_user": ("tracer writes nothing into what is traced", None),
     **dict.fromkeys(("elf_is_exe", "elf_info"), ("it is bpftrace's own, for uaddr()", "uaddr() is there")),
@@ -58,8 +55,6 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
 
 BUILTINS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("curtask", "ctx"), (_KERNEL, None)),
-    "jiffies": (_KERNEL, "nsecs counts the time since boot"),
-    "kstack": ("it is a stack of the kernel, which tracer does not walk", "ustack is the program's own"),
 }
 """Built-in values."""
 

@@ -14,8 +14,11 @@ from tracer.dataclass import dataclass
 from tracer.errors import Span
 from tracer.kinds.site import ArgSpec, FileSite, Site, in_files
 from tracer.lang.typed import Clause, Expr, Program, UStack
+from tracer.lang.types import operations
 from tracer.lang.walk import walk_clause
 from tracer.steps.model import Steps
+from tracer.steps.values import Op
+from tracer.steps.walk import parts, used, walk
 
 if TYPE_CHECKING:
     from tracer.lang.features import Feature
@@ -92,6 +95,13 @@ class Plan:
     def has_return_probes(self) -> bool:
         """Whether any site replaces a return address."""
         return any(site.is_return_probe for site in self.places)
+
+    @property
+    def tells_threads(self) -> bool:
+        """Whether it is asked of threads whether they are among those that are traced, which not all are."""
+        values = (value for steps in self.steps.values() for step in walk(steps.body) for value in used(step))
+        inner = (part for value in values for part in parts(value)) if self.shared else ()
+        return any(isinstance(part, Op) and part.op is operations.TRACED for part in inner)
 
     @property
     def walks_stacks(self) -> bool:

@@ -15,6 +15,7 @@ from tracer.lang.types import (
     EnumType,
     FloatType,
     IntType,
+    KernelSymbolType,
     PointerType,
     StackType,
     StringType,
@@ -25,6 +26,7 @@ from tracer.lang.types import (
     TupleType,
     Type,
     UsernameType,
+    is_of_kernel,
 )
 
 if TYPE_CHECKING:
@@ -152,10 +154,12 @@ class ValueText:
                 )
             case SymbolType():
                 return self._symbol
+            case KernelSymbolType():
+                return lambda address: _encoded(self._symbols.symbol(0, address))
             case UsernameType():
                 return username
             case CgroupPathType(names=names):
-                from tracer.host.cgroups import paths_of
+                from tracer.host.tables.cgroups import paths_of
 
                 return lambda number: _encoded(paths_of(number, names))
             case TimestampType(format=format):
@@ -209,7 +213,8 @@ class ValueText:
     def _perf_frame(self, pid: int, address: int, returned: bool) -> bytes:
         name, path = self._symbols.frame(pid, address, returned), self._symbols.path(pid, address)
         inlined = self._symbols.sources(pid, address, returned)[:-1]
-        lines = [*(f"{function} (inlined)" for function, _ in inlined), f"{name} ({path or '[unknown]'})"]
+        where = "" if is_of_kernel(address) else f" ({path or '[unknown]'})"
+        lines = [*(f"{function} (inlined)" for function, _ in inlined), f"{name}{where}"]
         return b"".join([b"\t%x %b\n" % (address, _encoded(line)) for line in lines])
 
     def _raw_frame(self, pid: int, address: int, returned: bool) -> bytes:

@@ -106,7 +106,7 @@ def list_probes(
             return _usdt(wanted, binary, True)
         return _functions(wanted, binary, target, left_out)
 
-    for part in _patterns(pattern):
+    for part in _meant(pattern, target, machine):
         yield from (Listed(unit, kind.name, "", None, unit, ()) for kind, unit in _units(part))
         if (events := _events(part, machine)) is not None:
             yield from events
@@ -129,7 +129,7 @@ def list_lines(
             return (f"{listed.probe}\n" for listed in _usdt(wanted, binary, False))
         return _function_lines(wanted, binary, target, left_out)
 
-    for part in _patterns(pattern):
+    for part in _meant(pattern, target, machine):
         word = (part or "").partition(":")[0]
         by_machine = word in SPELLINGS and SPELLINGS[word].machine is not None
         if by_machine or _place(part, target) is not None or _units(part):
@@ -139,9 +139,7 @@ def list_lines(
 
 
 def _place(pattern: str | None, target: Target) -> AttachPoint | None:
-    """An attach point that is more than a pattern of names: an address, an instruction, a line, functions of a source
-    file. None for others.
-    """
+    """An attach point of more than names: an address, an instruction, a line, functions of a source file; else None."""
     try:
         point, end = read(pattern or "", 0)
         if point.apart is not None:
@@ -155,7 +153,7 @@ def _place(pattern: str | None, target: Target) -> AttachPoint | None:
 
 
 def of_sites(sites: Iterable[FileSite], points: Sequence[AttachPoint]) -> list[Listed]:
-    """The probes that have these sites, in order of name; `points` are the attach points of their clause."""
+    """The probes that have these sites of a clause with these attach points, in order of name."""
     named: dict[str, list[FileSite]] = {}
     for site in sites:
         named.setdefault(as_written(site, points[site.point]), []).append(site)
@@ -169,6 +167,14 @@ def of_sites(sites: Iterable[FileSite], points: Sequence[AttachPoint]) -> list[L
         ]  # fmt: skip
         listed.append(Listed(text, kind.name, first.path, provider, fields[-1], tuple(places)))
     return listed
+
+
+def _meant(pattern: str | None, target: Target, machine: Callable[[], Machine] | None) -> Iterable[str | None]:
+    if machine is None or not {*"*?["} & {*(pattern or "*").partition(":")[0]}:
+        return _patterns(pattern)
+    from tracer.resolve.kernel_patterns import meant
+
+    return meant(_patterns(pattern), target, machine)
 
 
 def _patterns(text: str | None) -> list[str | None]:
@@ -214,8 +220,7 @@ def _events(pattern: str | None, machine: Callable[[], Machine] | None) -> list[
     if len(parts) > 2:
         raise TracerError(f"'{printable(pattern or '')}': too many parts", kind.form)
     system, name = (part or "*" for part in (*parts, "*", "*")[:2])
-    point = AttachPoint(kind.name, pattern or "", NOWHERE, None, system, name)
-    return of_events(kind.machine(point, machine()))
+    return of_events(kind.machine(AttachPoint(kind.name, pattern or "", NOWHERE, None, system, name), machine()))
 
 
 def of_events(sites: Iterable[Site]) -> list[Listed]:

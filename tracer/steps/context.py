@@ -18,7 +18,18 @@ from tracer.lang.types import UINT64, StackType, Type
 from tracer.lang.walk import walk
 from tracer.steps import arithmetic
 from tracer.steps.model import Ask, Block, Fetch, GetSlot, If, Let, MapGet, Step
-from tracer.steps.values import Argument, BuiltIn, Const, Name, Register, ReturnValue, Source, UserStack, Value
+from tracer.steps.values import (
+    Argument,
+    BuiltIn,
+    Const,
+    KernelStack,
+    Name,
+    Register,
+    ReturnValue,
+    Source,
+    UserStack,
+    Value,
+)
 from tracer.steps.walk import parts
 
 _DEEPEST = 24  # operations inside each other; CPython's parser takes 200 parentheses, and people fewer
@@ -169,7 +180,8 @@ class Context:
             else:
                 self.remember(source, name)
                 self.add(step)
-            fixed = source.name in _FIXED if isinstance(source, BuiltIn) else not isinstance(source, UserStack)
+            walked = isinstance(source, UserStack | KernelStack)
+            fixed = source.name in _FIXED if isinstance(source, BuiltIn) else not walked
             if fixed:
                 self.fixed.add(name)
             self.sources[name] = source
@@ -180,7 +192,8 @@ class Context:
         return self.fetch(BuiltIn(name), type, span)
 
     def stack(self, type: StackType, span: Span) -> Name:
-        return self.fetch(UserStack(type.frames, type.interpreted), type, span)
+        source = KernelStack(type.frames) if type.kernel else UserStack(type.frames, type.interpreted)
+        return self.fetch(source, type, span)
 
     def hoisted(self, steps: Block) -> bool:
         """Writes the steps of a branch before it, where they cannot fail and have no effect; whether they could be."""

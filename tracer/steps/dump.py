@@ -97,6 +97,8 @@ def _fetch(step: model.Fetch) -> str:
             read = name
         case values.UserStack(frames=frames, interpreted=interpreted):
             read = f"ustack({'python, ' * interpreted}{frames})"
+        case values.KernelStack(frames=frames):
+            read = f"kstack({frames})"
         case values.Memory(type=type):
             read = f"*({type} *){place}"
         case values.Bytes(size=size):

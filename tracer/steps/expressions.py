@@ -21,6 +21,7 @@ from tracer.lang.types import (
     CgroupPathType,
     FloatType,
     IntType,
+    KernelSymbolType,
     PointerType,
     StringType,
     TupleType,
@@ -279,7 +280,7 @@ def _operator(ctx: Lowering, expr: typed.Unary | typed.Binary | typed.Ternary | 
             if op not in operations.COMPARISONS:
                 assert isinstance(expr.type, IntType)
                 return ctx.arithmetic(op, one, other, expr.type)
-            if isinstance(one.type, (UsernameType, CgroupPathType)):
+            if isinstance(one.type, (UsernameType, KernelSymbolType, CgroupPathType)):
                 one, other = (Op(UINT64, operations.AS, (side,)) for side in (one, other))
             if isinstance(one.type, (IntType, BoolType)):
                 return arithmetic.compare(op, one, other)

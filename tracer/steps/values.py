@@ -125,5 +125,12 @@ class UserStack:
     interpreted: bool = False
 
 
-Source = Argument | ReturnValue | Register | Zero | BuiltIn | Memory | Text | Bytes | UserStack
+@dataclass(frozen=True, slots=True)
+class KernelStack:
+    """The stack of the kernel, at most so many frames; empty where the hit is not in the kernel."""
+
+    frames: int
+
+
+Source = Argument | ReturnValue | Register | Zero | BuiltIn | Memory | Text | Bytes | UserStack | KernelStack
 InMemory = Memory | Text | Bytes

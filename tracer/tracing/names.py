@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import counted
 from tracer.lang.typed import UStack, USym
-from tracer.lang.types import StackType, Symbol, is_interpreted
+from tracer.lang.types import StackType, Symbol, is_interpreted, is_of_kernel
 from tracer.lang.walk import walk_clause
 from tracer.render.notices import Detail, Notice, StacksBroken
 
 if TYPE_CHECKING:
     from tracer.host.maps import Mapping
+    from tracer.host.tables.kallsyms import KernelSymbols
     from tracer.kernel.mapping_records import MappingRecords
     from tracer.kinds.site import Target
     from tracer.plan.model import Plan
@@ -55,6 +56,7 @@ class Names:
             isinstance(node, UStack) and isinstance(node.type, StackType) and node.type.interpreted for node in nodes
         )
         self._interpreters: Interpreters | None = None
+        self._kernel: KernelSymbols | None = None
         self._unnamed = ""
         if UStack in wanted or USym in wanted:
             # Now, and not when the first name is wanted: then there may be no descriptor for it.
@@ -64,8 +66,19 @@ class Names:
             self._needs = symbolizer, unwind_tables
             self._begin(plan, target)
 
+    @property
+    def kernel(self) -> KernelSymbols:
+        """The object that names addresses of the kernel."""
+        if self._kernel is None:
+            from tracer.host.tables.kallsyms import KernelSymbols
+
+            self._kernel = KernelSymbols()
+        return self._kernel
+
     def symbol(self, pid: int, address: int) -> str:
         """The function alone."""
+        if is_of_kernel(address):
+            return self.kernel.symbol(address)
         return self._named(pid, address, offset=False)
 
     def place(self, pid: int, address: int, moment: int) -> Symbol:
@@ -85,6 +98,8 @@ class Names:
         """The function and the distance from its start; of an interpreter's its file and line."""
         if self._interpreters is not None and is_interpreted(address):
             return self._interpreters.text(address)
+        if is_of_kernel(address):
+            return self.kernel.frame(address, returned)
         return self._named(pid, address, returned=returned)
 
     def _named(self, pid: int, address: int, offset: bool = True, returned: bool = False) -> str:
@@ -99,11 +114,13 @@ class Names:
 
     def interrupts(self, pid: int, address: int) -> bool:
         """Whether a signal's handler returns there; frame pointers lead past the frame that it stopped."""
-        return self._stacks and not is_interpreted(address) and self._current().interrupts(pid, address)
+        if not self._stacks or is_interpreted(address) or is_of_kernel(address):
+            return False
+        return self._current().interrupts(pid, address)
 
     def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
         """The functions that are inlined at an address, with lines, where that is asked for."""
-        if not self._config.show_debug_info or is_interpreted(address):
+        if not self._config.show_debug_info or is_interpreted(address) or is_of_kernel(address):
             return []
         return self._current().sources(pid, address, returned)
 
@@ -112,13 +129,19 @@ class Names:
         if self._interpreters is not None and is_interpreted(address):
             function = self._interpreters.function(address)
             return None if function is None else function.file
+        if is_of_kernel(address):
+            return self.kernel.module(address)
         return self._current().path(pid, address)
 
     def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
         """The build-id of the file at an address, and the offset in it."""
+        if is_of_kernel(address):
+            return None
         return self._current().build_id(pid, address)
 
     def mapping(self, pid: int, address: int) -> Mapping | None:
+        if is_of_kernel(address):
+            return None
         return self._current().mapping(pid, address)
 
     @property

@@ -16,7 +16,7 @@ from tracer.dataclass import names, replace
 from tracer.errors import TracerError, counted
 from tracer.host.polling import readable
 from tracer.kinds.site import Target, files_of
-from tracer.lang.typed import UStack, USym
+from tracer.lang.typed import KStack, KSym, UStack, USym
 from tracer.lang.walk import walk_clause
 from tracer.pipeline import are_too_many, open_session
 from tracer.render.notices import (
@@ -164,7 +164,7 @@ class Trace:
     def _named(self, stack: ExitStack) -> Names | None:
         """The object that names addresses; None where the program has none."""
         nodes = (node for clause in self._plan.program.clauses for node in walk_clause(clause))
-        if not any(isinstance(node, UStack | USym) for node in nodes):
+        if not any(isinstance(node, UStack | KStack | USym | KSym) for node in nodes):
             return None
         from tracer.tracing.names import Names
 

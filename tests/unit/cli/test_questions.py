@@ -199,11 +199,11 @@ REFUSED: dict[tuple[str, ...], str] = {
         " this; a file or name with blanks or commas needs quotes of its own: '\"/my app\":\"f(int, char)\"'\n"
     ),
     ("count", "interval:s:1"): (
-        "PROBE:1:1\ninterval:s:1\n^^^^^^^^ error: interval is no place in a program; -i runs at fixed times\n"
+        "PROBE:1:1\ninterval:s:1\n^^^^^^^^ error: interval is hit by no program; -i runs at fixed times\n"
     ),
-    ("stacks", "profile:hz:99"): (
-        "PROBE:1:1\nprofile:hz:99\n^^^^^^^ error: profile is no place in a program; "
-        "tracer -e 'profile:hz:99 { … }' is a program for it; see tracer profile and tracer syscalls\n"
+    ("latency", "tracepoint:task:task_newtask"): (
+        "tracer: error: tracepoint:task:task_newtask: only functions are called;"
+        " span:tracepoint:task:task_newtask..PROBE is what lies between two\n"
     ),
     ("trace", "libc:malloc", "\\"): (
         'FORMAT:1:1\n"\\"\n^^^ error: the string is not closed; end it with "; \\n is a newline\n'

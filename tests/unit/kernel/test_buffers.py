@@ -31,6 +31,6 @@ def test_room_for_events(
 
 def test_the_memory_is_at_most_what_the_control_group_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
     buffers._memory.cache_clear()
-    monkeypatch.setattr("tracer.host.cgroups.memory_limit", lambda: ("memory.max", 64 * MIB))
+    monkeypatch.setattr("tracer.host.tables.cgroups.memory_limit", lambda: ("memory.max", 64 * MIB))
     assert (buffers.shared_ring(stacks=True), buffers.waiting()) == (MIB // 4, 16 * MIB)
     buffers._memory.cache_clear()

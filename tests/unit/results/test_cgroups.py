@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tracer.host import cgroups
+from tracer.host.tables import cgroups
 
 
 @pytest.fixture

@@ -107,7 +107,8 @@ class BccSession:
             if self.plan.shared:
                 from tracer.backends.bcc.host.follow import follow
 
-                event = follow(maps[FOLLOWED], target.pids, self._loaded.programs[FOLLOWER])
+                followed = maps[FOLLOWED], target.pids, self._loaded.programs[FOLLOWER]
+                event = follow(*followed, threads=self.plan.tells_threads)
                 undo.callback(os.close, event)
             self._undo = undo.pop_all()
         self.maps: MapStore = self._maps

@@ -11,6 +11,10 @@ _TRIGGER = "in the kernel where the answer is the same, else in user space"
 _SOME_BY_TRIGGER = f"{_TRIGGER}, as min, max and quantiles always"
 _NO_OWNER = Unsupported("the kernel's events carry no user and group", elsewhere("bcc"))
 _LATE = Unsupported("a hit is seen after the program has gone on, so a signal would come too late", elsewhere("bcc"))
+_OF_PROGRAM = Unsupported(
+    "perf's samples of system calls have the program's stack alone",
+    "tracepoint:raw_syscalls:sys_enter and sys_exit have the kernel's too",
+)
 _NO_CGROUP = Unsupported("the kernel's events do not carry it", elsewhere("bcc"))
 _NO_MEMORY = Unsupported("a sample does not hold the interpreter's memory, where the frames are", elsewhere("bcc"))
 _INDEXED = Unsupported("a fetch argument cannot add an index register to an address", elsewhere("bcc"))
@@ -58,6 +62,8 @@ def states(has: Has) -> dict[Feature, State]:
         features.POINTER_32: _NARROW,
         features.BUFFER_SIZED: Unsupported("an event holds blocks of a fixed size", elsewhere("bcc")),
         features.USER_STACK: Supported(),
+        features.KERNEL_STACK: Supported(),
+        features.KERNEL_STACK_OF_CALLS: _OF_PROGRAM,
         features.STOPPED_STACK: Supported(),
         features.DEEP_STACK: Supported(),
         features.INTERPRETED: _NO_MEMORY,
@@ -65,6 +71,7 @@ def states(has: Has) -> dict[Feature, State]:
         features.SYMBOL: Supported(),
         features.SIGNAL: _LATE,
         features.CGROUP: _NO_CGROUP,
+        features.JIFFIES: _NO_CGROUP,
         features.TASKS: _NO_CGROUP,
         features.JOINS: Supported(),
         features.LOOP: Supported(),

@@ -134,7 +134,7 @@ class FromSample:
     does.
     """
 
-    name: Literal["pid", "tid", "nsecs", "monotonic", "tai", "cpu", "moment"]
+    name: Literal["pid", "tid", "nsecs", "monotonic", "tai", "cpu", "moment", "usermode"]
     late: bool = False
 
 
@@ -146,11 +146,19 @@ class UserStack:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelStack:
+    """The kernel's part of the call chain of the sample, cut to `frames`."""
+
+    frames: int
+
+
+@dataclass(frozen=True, slots=True)
 class ChildPid:
     """`cpid`: known once the session is open."""
 
 
-Source = Number | Text | Block | Held | ThreadName | ToldName | Constant | FromSample | UserStack | ChildPid
+_Stack = UserStack | KernelStack
+Source = Number | Text | Block | Held | ThreadName | ToldName | Constant | FromSample | _Stack | ChildPid
 """Where the value of a leaf comes from; `fetch` and `guard` index the fetches of the event."""
 
 
@@ -177,6 +185,8 @@ class Fetches:
         match source:
             case values.BuiltIn(name="pid" | "tid" | "nsecs" | "monotonic" | "tai" | "cpu" | "moment" as name):
                 return FromSample(name, self.attacher.late and name in ("pid", "tid"))
+            case values.BuiltIn(name="usermode" as name):
+                return FromSample(name)
             case values.BuiltIn(name="comm") if self.attacher.thread_name is not None:
                 return ThreadName(self.index(self.attacher.thread_name))
             case values.BuiltIn(name="comm"):
@@ -210,6 +220,8 @@ class Fetches:
                 return Text(number, self._pointer(base), offset, size - 1, any_size=measured)
             case values.UserStack(frames=frames):
                 return UserStack(frames)
+            case values.KernelStack(frames=frames):
+                return KernelStack(frames)
         raise NotExpressible("ftrace events do not carry it")
 
     def prepare(self, source: values.Source) -> None:

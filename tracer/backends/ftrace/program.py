@@ -10,18 +10,19 @@ one probe for an event, `split` gives each place its own.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tracer.backends.ftrace import trigger as hist
 from tracer.backends.ftrace.attach.model import Attacher
 from tracer.backends.ftrace.attach.registry import attacher_of
-from tracer.backends.ftrace.fetchargs import Source, Text, ToldName, UserStack
+from tracer.backends.ftrace.fetchargs import KernelStack, Source, Text, ToldName, UserStack
 from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.trigger import Trigger
 from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError, printable
 from tracer.kernel.uprobe_events import events as uprobe_events
 from tracer.kernel.uprobe_events.events import MOST_FETCHES, MOST_PLACES, EventFormat, Fetch, ProbePlace
+from tracer.kinds.kernel_event import KernelEvent
 from tracer.kinds.site import Spot, in_files
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
@@ -236,14 +237,27 @@ class FtraceProgram:
         return any(not probe.variants for probe in self.plan.probes)
 
     @property
+    def about_others(self) -> frozenset[int]:
+        """The numbers of the kernel's events that are about other threads than those in which they happen."""
+        return frozenset(site.number for site in self.plan.sites if site.others and isinstance(site, KernelEvent))
+
+    @property
     def frames(self) -> int:
         """The deepest user stack that any sampled clause wants; 0 where none does."""
-        depths = [source.frames for source in self._sources() if isinstance(source, UserStack)]
+        return self._deepest(UserStack, values.UserStack)
+
+    @property
+    def kernel_frames(self) -> int:
+        """The deepest stack of the kernel that any sampled clause wants; 0 where none does."""
+        return self._deepest(KernelStack, values.KernelStack)
+
+    def _deepest(self, sampled: type[UserStack | KernelStack], later: type[values.Source]) -> int:
+        depths = [source.frames for source in self._sources() if isinstance(source, sampled)]
         for probe in self.plan.probes:
             if not probe.variants:  # it may have sites later
                 body = walk(self.plan.steps[probe.clause.id].body)
                 sources = (step.source for step in body if isinstance(step, step_model.Fetch))
-                depths += [source.frames for source in sources if isinstance(source, values.UserStack)]
+                depths += [cast(values.UserStack, source).frames for source in sources if isinstance(source, later)]
         return max(depths, default=0)
 
     @property

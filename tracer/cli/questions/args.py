@@ -32,7 +32,7 @@ def command(
     """Print each call of functions when it has ended: its arguments by name and type, its result, its duration.
 
     The names are those of the debug information. --filter knows the arguments as they were when the call began, retval
-    and duration. Calls that have not ended are told at the end.
+    and duration. Calls that have not ended are told at the end. Of an event of the kernel it prints the fields.
     """
     text = program(given(probes, "args"), where, entry, stack)
     return run(asked, results, text, instead=_INSTEAD)
@@ -48,10 +48,10 @@ def program(words: "Sequence[str]", where: "str | None", entry: bool, stack: boo
     clauses = []
     for word in words:
         attach_point = probe(word)
-        if not attach_point.is_function:
+        if not (attach_point.is_function or attach_point.is_event):
             what = "a span" if attach_point.is_span else "a USDT probe"
             raise UsageError(f"{word}: the arguments of {what} have no names", f"tracer trace {word} %d arg0")
-        if not entry:
+        if not (entry or attach_point.is_event):
             attach_point = attach_point.whole_call()
         clauses.append(clause([attach_point], only, None))
     return "".join([STACKS] * stack + clauses)

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from tracer.render.notices import Notice
     from tracer.render.renderer import Renderer
 
+_PLACES = "FILE:FUNCTION, such as libc:malloc, usdt:FILE:PROVIDER:NAME or tracepoint:SYSTEM:NAME; * is any name."
+
 # Typer reads these at run time and its older versions know no `X | None` there.
 Probes = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Argument(
-        metavar="PROBE…", help="FILE:FUNCTION, such as libc:malloc, or usdt:FILE:PROVIDER:NAME; * is any name.",
-        show_default=False,
+        metavar="PROBE…", help=_PLACES, show_default=False,
     ),
 ]  # fmt: skip
 Probe = Annotated[
     Optional[str],  # noqa: UP045
     typer.Argument(
-        metavar="PROBE", help="FILE:FUNCTION, such as libc:malloc, or usdt:FILE:PROVIDER:NAME; * is any name.",
-        show_default=False,
+        metavar="PROBE", help=_PLACES, show_default=False,
     ),
 ]  # fmt: skip
 By = Annotated[

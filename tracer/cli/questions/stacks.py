@@ -25,20 +25,21 @@ def command(
         typer.Option("--stacks", help="Print them as this; without it as FILE's ending says.", show_default=False),
     ] = None,
     on_cpu: Annotated[bool, typer.Option("--on-cpu", help="In place of PROBE: stacks that run, by samples.")] = False,
+    kernel: Annotated[bool, typer.Option("--kernel", help="With the stack of the kernel.")] = False,
 ) -> int:
     """Show from where functions and probes are hit: each user stack with its count, or the sum of a value.
 
     An output of .html, .svg, .pb.gz, .folded or .speedscope.json is a document of stacks.
     """
     if on_cpu:
-        from tracer.cli.questions.kernel.profile import HZ
+        from tracer.cli.questions.kernel.profile import HZ, stack
         from tracer.cli.questions.kernel.profile import program as sampled
 
         if probes or weight is not None:
             raise UsageError("--on-cpu takes no PROBE and no --weight", "it counts samples of what runs")
-        text = sampled(HZ, False, asked.pids is None and asked.child is None, counting)
+        text = sampled(HZ, stack(kernel=kernel), asked.pids is None and asked.child is None, counting)
     else:
-        text = program(given(probes, "stacks"), weight, counting)
+        text = program(given(probes, "stacks"), weight, counting, kernel)
     wanted = None
     if not results.json and not results.show:
         from tracer.render.stacks import format_of
@@ -54,7 +55,7 @@ def command(
     return run(asked, results, text, wanted, _INSTEAD, counting.ends_s)
 
 
-def program(words: "Sequence[str]", weight: "str | None", counting: Counting) -> str:
+def program(words: "Sequence[str]", weight: "str | None", counting: Counting, kernel: bool = False) -> str:
     """The program. Raises `ProgramError`, `UsageError`."""
     from tracer.cli.questions.text import Words, clause, expression, probes_for, typed_result
 
@@ -62,7 +63,7 @@ def program(words: "Sequence[str]", weight: "str | None", counting: Counting) ->
     key, only = counting.words()
     probes = probes_for(words, amount, key, only)
     before, after = counting.printed("@")
-    keys = ", ".join(filter(None, (key.text, "ustack")))
+    keys = ", ".join(filter(None, (key.text, "ustack", "kstack" * kernel)))
     summed = f"sum({amount.text})" if amount.text else "count()"
     text = before + clause(probes, only, f"@[{keys}] = {summed};") + after
     return typed_result(text, probes, amount, key, only)

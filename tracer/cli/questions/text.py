@@ -48,7 +48,12 @@ class Probe:
     @property
     def is_function(self) -> bool:
         """Whether it is a function's entry, or a place in one."""
-        return not self.is_span and not SPELLINGS[self.kind].has_notes
+        return not (self.is_span or self.is_event or SPELLINGS[self.kind].has_notes)
+
+    @property
+    def is_event(self) -> bool:
+        """Whether it is in no file: an event of the kernel, a sample, a watched address."""
+        return not self.is_span and not SPELLINGS[self.kind].target
 
     @property
     def several(self) -> bool:
@@ -77,7 +82,9 @@ class Probe:
         if "call" in kind.reads:
             return self
         if not self.is_function or not kind.enters:
-            raise UsageError(f"{self.text}: only functions are called", "name one, such as libc:getaddrinfo")
+            span = f"span:{self.text}..PROBE is what lies between two"
+            hint = span if self.is_event else "name one, such as libc:getaddrinfo"
+            raise UsageError(f"{self.text}: only functions are called", hint)
         return Probe(f"call:{self.text.partition(':')[2]}", "call")
 
 
@@ -121,11 +128,9 @@ def probe(word: str) -> Probe:
         place = Span(end - len(lead), len(word))
         hint = 'a file or name with blanks or commas needs quotes of its own: \'"/my app":"f(int, char)"\''
         raise ProgramError(source, [Diagnostic("the probe has ended before this", place, hint)])
-    if not SPELLINGS[point.kind].target:
-        at_hits = SPELLINGS[point.kind].clause.at_hits
-        program = f"tracer -e '{word} {{ … }}' is a program for it; see tracer profile and tracer syscalls"
-        hint = program if at_hits else "-i runs at fixed times"
-        raise ProgramError(source, [Diagnostic(f"{kind} is no place in a program", Span(0, len(kind)), hint)])
+    if not SPELLINGS[point.kind].clause.at_hits:
+        what = f"{kind} is hit by no program"
+        raise ProgramError(source, [Diagnostic(what, Span(0, len(kind)), "-i runs at fixed times")])
     return Probe(lead + word, kind if has_kind else "uprobe")
 
 

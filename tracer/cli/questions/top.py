@@ -77,7 +77,7 @@ def program(words: "Sequence[str]", value: "str | None", counting: Counting) -> 
         attach_points = [probe(word).whole_call() for word in words]
     else:
         attach_points = probes_for(words, key, only, amount)
-    inner = key_of(attach_points, key) or "func"
+    inner = key_of(attach_points, key) or ("probe" if attach_points[0].is_event else "func")
     maps = (SUMS, PERCENTILES) if amount.text else (COUNTS,)
     counted = f"{COUNTS}[{inner}] = count();"
     if amount.text:

@@ -17,7 +17,9 @@ def _families(attribute: str, *names: str) -> tuple[tuple[str, str], ...]:
     return tuple((f"tracer.lang.builtins.{name}", attribute) for name in names)
 
 
-VALUES: Final[Registry[Value]] = Registry(*_families("VALUES", "hit.process", "hit.time", "hit.probe", "hit.stacks"))
+VALUES: Final[Registry[Value]] = Registry(
+    *_families("VALUES", "hit.process", "hit.time", "hit.probe", "hit.stacks", "hit.kernel")
+)
 """Built-in values but `arg0`, `arg1`, …, which are counted by the site."""
 
 FUNCTIONS: Final[Registry[BuiltinFunction]] = Registry(
@@ -26,7 +28,7 @@ FUNCTIONS: Final[Registry[BuiltinFunction]] = Registry(
     *_families(
         "FUNCTIONS", "printing", "signals", "joining", "hit.time", "hit.process", "hit.stacks", "data.strings",
         "data.integers", "maps", "hit.probe", "messages", "data.bytes", "data.types", "data.questions", "settings",
-        "data.syscalls",
+        "data.syscalls", "hit.kernel",
     ),
 )
 """All functions, by each of their names."""

@@ -74,7 +74,7 @@ def _of(name: str, whom: str) -> BuiltinFunction:
     return BuiltinFunction(
         name, "statement", f"{name}(signal)", (Parameter("value"),), None,
         f"sends {whom} a signal, by name or number, at the moment of the hit; needs --unsafe",
-        f'if (arg0 > 4096) {{ {name}("STOP"); }}', place="probe", rule=_sends,
+        f'if (arg0 > 4096) {{ {name}("STOP"); }}', place="signal", rule=_sends,
         lower=lambda ctx, call: ctx.signal(ctx.value(call.args[0]), call.name == "signal_thread"),
         needs=features.SIGNAL,
     )  # fmt: skip

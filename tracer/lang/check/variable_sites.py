@@ -7,12 +7,12 @@ read is left out where there are others.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Span
 from tracer.kinds.registry import kind_of
-from tracer.kinds.site import FileSite
+from tracer.kinds.site import FileSite, Site
 from tracer.lang.scope.context import Unit
 from tracer.lang.syntax import ast
 from tracer.lang.types.outside import INSIDE, Local, Outside
@@ -55,12 +55,12 @@ def split(unit: Unit, outside: Outside, said: list[Diagnostic]) -> Iterator[Unit
         else:
             groups.setdefault(tuple(places.values()), []).append(site)
     if not groups:
-        yield _only(unit, unreadable[:1], unit.number)  # the checker says why
+        yield restricted(unit, unreadable[:1], unit.number)  # the checker says why
         return
     for name, sites in lost.items():
         said.append(_left_out(name, asked[name], sites, unit, outside))
     for number, sites in enumerate(groups.values()):
-        yield _only(unit, sites, unit.number + number)
+        yield restricted(unit, sites, unit.number + number)
 
 
 def _place(outside: Outside, site: FileSite, word: str, name: str) -> Hashable:
@@ -86,7 +86,7 @@ def _where(local: Local) -> Hashable:
     return local.type, local.pieces, local.reference, local.reason
 
 
-def _only(unit: Unit, sites: list[FileSite], number: int) -> Unit:
+def restricted(unit: Unit, sites: Sequence[Site], number: int) -> Unit:
     """The unit with some of its sites, and with the attach points that have these."""
     kept = sorted({site.point for site in sites})
     places = {point: place for place, point in enumerate(kept)}

@@ -233,7 +233,7 @@ class Parser(StatementParser):
                 nothing = points and "{" not in self.source.text[points[-1].span.end :]
             else:
                 nothing = points and self.begins_clause(token)
-            bare = all(point.until is None and "probe" in KINDS[point.kind].reads for point in points)
+            bare = all(point.until is None and KINDS[point.kind].clause.at_hits for point in points)
             if nothing and bare:
                 end_of_text = token.span.end if token.kind == "end" else points[-1].span.end
                 return ast.Clause(tuple(points), predicate, (), Span(start, end_of_text), bare=True)

@@ -237,8 +237,20 @@ class UStack(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class KStack(Expr):
+    """`kstack`, `kstack(n)`: `type.frames` frames at most."""
+
+
+@dataclass(frozen=True, slots=True)
 class USym(Expr):
     """`usym(addr)`."""
+
+    address: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class KSym(Expr):
+    """`ksym(addr)`."""
 
     address: Expr
 

@@ -8,6 +8,7 @@
 | TupleType | tuple of the items' values |
 | StackType | `Stack(pid, addresses)`, innermost frame first |
 | SymbolType | `Symbol(pid, address)` |
+| KernelSymbolType | int, the address; its symbol is looked up when it is rendered |
 | UsernameType | int, the uid; the name is looked up when it is rendered |
 | CgroupPathType | int, the cgroup's number; its paths are looked up when it is rendered |
 | TimestampType | int, nanoseconds since boot; formatted when it is rendered |
@@ -23,7 +24,34 @@ from __future__ import annotations
 
 from typing import Final
 
-from tracer.dataclass import NamedTuple, dataclass
+from tracer.dataclass import dataclass
+from tracer.lang.types.stacks import (
+    STACK_FRAMES_MOST as STACK_FRAMES_MOST,
+)
+from tracer.lang.types.stacks import (
+    STACK_MODES as STACK_MODES,
+)
+from tracer.lang.types.stacks import (
+    KernelSymbolType as KernelSymbolType,
+)
+from tracer.lang.types.stacks import (
+    Stack as Stack,
+)
+from tracer.lang.types.stacks import (
+    StackType as StackType,
+)
+from tracer.lang.types.stacks import (
+    Symbol as Symbol,
+)
+from tracer.lang.types.stacks import (
+    SymbolType as SymbolType,
+)
+from tracer.lang.types.stacks import (
+    is_interpreted as is_interpreted,
+)
+from tracer.lang.types.stacks import (
+    is_of_kernel as is_of_kernel,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,43 +266,6 @@ class NamedType:
         return self.name
 
 
-STACK_FRAMES_MOST = 1024
-"""Frames of one stack at most, as for bpftrace."""
-
-STACK_MODES = ("bpftrace", "perf", "raw", "build_id", "python")
-
-
-@dataclass(frozen=True, slots=True)
-class StackType:
-    """A user stack of at most `frames` return addresses, shown as `mode` says."""
-
-    frames: int
-    mode: str = "bpftrace"
-
-    @property
-    def interpreted(self) -> bool:
-        """Whether the functions of an interpreter are frames of it."""
-        return self.mode == "python"
-
-    @property
-    def words(self) -> int:
-        """The most words that a hit may have of it: those of an interpreter stand behind the addresses, and are never
-        so few that BPF keeps them on its own stack, where the verifier would follow each by itself.
-        """
-        return max(2 * self.frames, 16) if self.interpreted else self.frames
-
-    def __str__(self) -> str:
-        return f"ustack[{self.frames}]" if self.mode == "bpftrace" else f"ustack[{self.mode}, {self.frames}]"
-
-
-@dataclass(frozen=True, slots=True)
-class SymbolType:
-    """An address in the hit process, shown as the symbol that holds it (`usym`)."""
-
-    def __str__(self) -> str:
-        return "usym"
-
-
 @dataclass(frozen=True, slots=True)
 class UsernameType:
     """A uid, shown as the user's name."""
@@ -314,7 +305,8 @@ class FloatType:
 
 
 Type = (
-    IntType | BoolType | StringType | TupleType | StackType | SymbolType | UsernameType | CgroupPathType | TimestampType
+    IntType | BoolType | StringType | TupleType | StackType | SymbolType | UsernameType | KernelSymbolType
+    | CgroupPathType | TimestampType
     | FloatType | ArrayType | StructType | NamedType
 )
 """`PointerType` and `EnumType` are integers. No value has a `NamedType`."""
@@ -372,29 +364,6 @@ INTEGER_TYPES: Final[dict[str, IntType | BoolType]] = {
 def has_stack(kind: Type) -> bool:
     """Whether values of the type hold stacks."""
     return isinstance(kind, StackType) or (isinstance(kind, TupleType) and any(map(has_stack, kind.items)))
-
-
-class Stack(NamedTuple):
-    """A user stack as it was read: process and return addresses, innermost first. Where it is known which of its
-    programs the process ran, its number stands above the 32 bits of the process's.
-    """
-
-    pid: int
-    addresses: tuple[int, ...]
-
-
-def is_interpreted(address: int) -> bool:
-    """Whether what stands in the place of an address in a stack is the word of an interpreter's frame, of which
-    `resolve.interpreters` knows more: no address of user space.
-    """
-    return address >> 62 == 1
-
-
-class Symbol(NamedTuple):
-    """An address in a process, to be shown as a symbol."""
-
-    pid: int
-    address: int
 
 
 Value = int | bool | bytes | tuple["Value", ...] | Stack | Symbol

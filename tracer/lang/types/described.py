@@ -11,6 +11,7 @@ from tracer.lang.types import (
     FloatType,
     InetType,
     IntType,
+    KernelSymbolType,
     MacType,
     PointerType,
     StackType,
@@ -52,10 +53,12 @@ def described(type: Type) -> tuple[str, str]:
             return "mac_address", "mac_address"
         case ArrayType(item=item, count=count):
             return "array", f"{described(item)[1]}[{count}]"
-        case StackType(mode=mode, frames=frames):
-            return "ustack", f"ustack_{mode}_{frames}"
+        case StackType(mode=mode, frames=frames, kernel=kernel):
+            name = "kstack" if kernel else "ustack"
+            return name, f"{name}_{mode}_{frames}"
     named: dict[object, str] = {
-        SymbolType: "usym_t", UsernameType: "username_t", CgroupPathType: "cgroup_path_t", TimestampType: "timestamp",
+        SymbolType: "usym_t", KernelSymbolType: "ksym_t",
+        UsernameType: "username_t", CgroupPathType: "cgroup_path_t", TimestampType: "timestamp",
         FloatType: "float",
     }  # fmt: skip
     if word := named.get(type.__class__):

@@ -7,9 +7,19 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from tracer.lang.fixed_width import quotient
-from tracer.lang.types import EnumType, IntType, PointerType, Stack, StackType, TupleType, Type, is_interpreted
+from tracer.lang.types import (
+    EnumType,
+    IntType,
+    PointerType,
+    Stack,
+    StackType,
+    TupleType,
+    Type,
+    is_interpreted,
+    is_of_kernel,
+)
 from tracer.lang.walk import walk_clause
-from tracer.render.stacks.profiles import Frame, Module, Profile, Sample, kind_of, printable
+from tracer.render.stacks.profiles import OF_KERNEL, Frame, Module, Profile, Sample, kind_of, printable
 from tracer.render.value_text import frames_of
 from tracer.results.order import ordered
 
@@ -59,6 +69,8 @@ class Collector:
                 number = 1
             else:
                 number = quotient(cast(int, value), div or 1)
+            # The kernel runs on top of the program, whichever of them the key has first.
+            stacks.sort(key=lambda pair: cast(StackType, pair[0]).kernel)
             frames = [frame for type, stack in stacks for frame in self._stack(cast(StackType, type), stack)]
             names = tuple(printable(label.decode("utf-8", "surrogateescape")) for label in labels)
             samples.append(Sample(names, tuple(frames) or (_NO_STACK,), number))
@@ -79,6 +91,9 @@ class Collector:
             name, file = _LINE.sub("", self._symbols.frame(pid, address)), self._symbols.path(pid, address) or ""
             name = _short(file) + name.removeprefix(file) if file else name
             return Frame(printable(name), "python", printable(file))
+        if is_of_kernel(address):
+            name = f"{address:#x}" if mode == "raw" else _OFFSET.sub("", self._symbols.frame(pid, address, returned))
+            return Frame(printable(name), "kernel", self._symbols.path(pid, address) or OF_KERNEL, address - returned)
         mapping = self._symbols.mapping(pid, address)
         build_id = self._symbols.build_id(pid, address)
         module = None

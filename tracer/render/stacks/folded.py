@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tracer.render.stacks.profiles import printable
 
 if TYPE_CHECKING:
-    from tracer.render.stacks.profiles import Page, Profile
+    from tracer.render.stacks.profiles import Frame, Page, Profile
 
 _NOTHING = "-"
 
@@ -23,10 +23,15 @@ def lines(profile: Profile, first: str | None = None) -> bytes:
     """A line for each stack, with `first` before all its frames. Stacks of the same names are one line."""
     values: Counter[str] = Counter()
     for sample in profile.samples:
-        names = [frame.name for frame in sample.path]
+        names = [f"{frame.name}{_mark(frame)}" for frame in sample.path]
         values[";".join(map(_safe, names if first is None else [first, *names]))] += sample.value
     every = sorted(values.items(), key=lambda item: (item[1], item[0]))
     return "".join([f"{stack} {value}\n" for stack, value in every]).encode()
+
+
+def _mark(frame: Frame) -> str:
+    """What perf's own converter puts behind the names of the kernel; what it maps into programs is no part of it."""
+    return "_[k]" if frame.kind == "kernel" and not frame.path.startswith("[v") else ""
 
 
 def _safe(name: str) -> str:

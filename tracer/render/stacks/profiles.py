@@ -13,6 +13,9 @@ Kind = Literal["user", "library", "kernel", "jit", "python", "label", "other"]
 
 KINDS: Final[tuple[Kind, ...]] = ("user", "library", "kernel", "jit", "python", "label", "other")
 
+OF_KERNEL = "[kernel]"
+"""The path of the kernel's own frames; those of a module have its name, `[ext4]`."""
+
 _LIBRARY = re.compile(r"\.so(\.[0-9.]+)?$|/ld-[^/]*$")
 _PYTHON = re.compile(r"\.py:|^<(?:frozen [^>]*|string|stdin)>:")
 _KERNEL = ("[vdso]", "[vsyscall]", "[kernel", "[unknown kernel")

@@ -17,7 +17,7 @@ from tracer.kinds.site import ArgSpec, Const, Reg
 from tracer.lang.typed import Clause, Program
 from tracer.steps.model import Steps
 from tracer.steps.python.runtime import Compiled, Hit, Runtime
-from tracer.steps.values import Argument, BuiltIn, Source, UserStack
+from tracer.steps.values import Argument, BuiltIn, KernelStack, Source, UserStack
 
 if TYPE_CHECKING:
     from tracer.steps.python.steps import PythonSteps
@@ -100,6 +100,8 @@ def _printer(
         return b"" if variant is None else variant.told.get(name, b"")
 
     def always(source: Source) -> bool:
+        if isinstance(source, KernelStack):
+            return True
         if isinstance(source, UserStack):  # a thread of the kernel has none, and is hit all the same
             return any("stack" in kind_of(site).reads for site in clause.sites[:1])
         if isinstance(source, BuiltIn):

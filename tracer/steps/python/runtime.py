@@ -40,6 +40,10 @@ def _anywhen(pid: int, address: int, moment: int) -> Symbol:
     return Symbol(pid, address)
 
 
+def _any_thread(thread: int) -> bool:
+    return True
+
+
 Compiled = Callable[[Hit], None]
 """A clause as a function: predicate, then body."""
 
@@ -49,7 +53,7 @@ class Runtime:
 
     `emit` takes events in the order they happen. `exiting` is set by `exit()`; clauses for probes and intervals do
     nothing from then on. `elapsed` counts from `start_ns` (see `clock_ns`). `place` makes a symbol of a process's
-    address, as it was at a moment.
+    address, as it was at a moment; `traced` says whether a thread is one of those that are traced.
     """
 
     maps: MapStore
@@ -58,3 +62,4 @@ class Runtime:
     exiting: bool = False
     start_ns: int = field(default_factory=clock_ns)
     place: Callable[[int, int, int], Symbol] = _anywhen
+    traced: Callable[[int], bool] = _any_thread

@@ -159,6 +159,7 @@ SPELLED: dict[Operation, Callable[[PythonValues, Op], str]] = {
     operations.PAD: lambda printer, op: f"{printer.text(op.args[0])}.ljust({memory_size(op.type)}, {_nul(printer)})",
     operations.TUPLE: lambda printer, op: printer.tuple(op.args),
     operations.GLOB: _glob,
+    operations.TRACED: lambda printer, op: f"{printer.world}.traced({printer.text(op.args[0])})",
     operations.SYMBOL: lambda printer, op: f"{printer.world}.place{printer.tuple(op.args)}",
 }
 """Those whose text follows from more than those of the operands."""

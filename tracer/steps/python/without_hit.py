@@ -12,7 +12,7 @@ from tracer.host.clock import CLOCKS, clock_ns
 from tracer.lang.types import Stack
 from tracer.steps.model import Steps
 from tracer.steps.python.runtime import Hit
-from tracer.steps.values import BuiltIn, Source, UserStack
+from tracer.steps.values import BuiltIn, KernelStack, Source, UserStack
 from tracer.steps.walk import leaves
 
 
@@ -27,6 +27,8 @@ def host_values(steps: Steps, child_pid: int = 0) -> Hit:
 def _value(source: Source, child_pid: int) -> object:
     if isinstance(source, UserStack):
         return Stack(os.getpid(), ())  # tracer's own, which tells nothing of what is traced
+    if isinstance(source, KernelStack):
+        return Stack(0, ())
     if not isinstance(source, BuiltIn):
         return None
     if source.name == "cpid":
@@ -44,7 +46,7 @@ def _comm(pid: int | str = "self") -> bytes:
 
 
 def _cgroup() -> int | None:
-    from tracer.host.cgroups import own_group
+    from tracer.host.tables.cgroups import own_group
 
     return own_group()
 
@@ -53,6 +55,15 @@ def _cpu() -> int:
     import ctypes
 
     return int(ctypes.CDLL(None).sched_getcpu())
+
+
+def _ticks() -> int | None:
+    """The kernel's own count of ticks, where it lets this user see it."""
+    try:
+        with open("/proc/timer_list") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("jiffies: ")), None)
+    except OSError:
+        return None
 
 
 _READERS: dict[str, Callable[[], object]] = {
@@ -66,6 +77,7 @@ _READERS: dict[str, Callable[[], object]] = {
     "pcomm": lambda: _comm(os.getppid()),
     "cpu": _cpu,
     "cgroup": _cgroup,
+    "jiffies": _ticks,
     "nsecs": clock_ns,
     "moment": lambda: 0,
     **{name: partial(time.clock_gettime_ns, clock) for name, clock in CLOCKS.items()},

@@ -182,7 +182,7 @@ def test_how_the_compiling_child_may_end(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, message: str, hint: str
 ) -> None:
     stub(tmp_path, monkeypatch, body)
-    monkeypatch.setattr("tracer.host.cgroups.more_memory", lambda: "group raised")
+    monkeypatch.setattr("tracer.host.tables.cgroups.more_memory", lambda: "group raised")
     monkeypatch.setattr(compiler, "_TIMEOUT_S", 0.3 if "sleep" in body else 60)
     before = open_descriptors()
     with pytest.raises(TracerError) as raised:

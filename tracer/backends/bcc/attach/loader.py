@@ -144,7 +144,7 @@ def _more_memory(number: int) -> str:
     """
     if number == errno.EPERM:
         return "raise the limit on locked memory (ulimit -l)"
-    from tracer.host.cgroups import more_memory
+    from tracer.host.tables.cgroups import more_memory
 
     return more_memory()
 
@@ -173,7 +173,7 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     if generated.follow:
         from tracer.backends.bcc.host.follow import create_map
 
-        maps[FOLLOWED] = create_map()
+        maps[FOLLOWED] = create_map(threads=plan.tells_threads)
     many = plan.program.config.max_map_keys > Config().max_map_keys
     for table in generated.tables.values():
         for number, key_size in _parts(table):

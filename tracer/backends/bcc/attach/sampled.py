@@ -52,6 +52,7 @@ class _Attached(Work):
     def __init__(self, attaching: Attaching) -> None:
         super().__init__(attaching)
         self._rings: dict[int, perf.Ring] = {}
+        self._disabled: list[int] = []
         self._throttled = 0
 
     def keep_up(self) -> None:
@@ -67,6 +68,12 @@ class _Attached(Work):
     def missed(self) -> Sequence[str]:
         return [held_back(self._throttled)] if self._throttled else []
 
+    def attached(self) -> None:
+        """All begin together: of two clauses the first one has the first sample, as it has every other."""
+        for event in reversed(self._disabled):
+            perf.enable(event)
+        self._disabled.clear()
+
     def attach(self, job: Job) -> None:
         watcher, held = self.attaching.watcher, self.attaching.held
         for site, cookie in job.sites:
@@ -80,15 +87,17 @@ class _Attached(Work):
                     self._rings[event] = perf.Ring.over(event, _RING)
                     if self.attaching.multi:
                         held.append((watcher.open_one(bpf.link_event(job.program, event, cookie)), job.point, 0))
-                        perf.enable(event)
                     else:
-                        perf.attach(event, job.program)
+                        perf.set_program(event, job.program)
+                    self._disabled.append(event)
                 except OSError as error:
                     raise refused(error, sampled, job.probe.clause, self.attaching.plan.program.source) from error
 
 
 class _Samples:
-    """See `attach.model.Attacher`. The kernel runs the programs of events that began last first."""
+    """See `attach.model.Attacher`. The kernel runs the programs of events that were opened last first where something
+    happens, and of clocks with one period those that were enabled first (seen on Linux 6.18).
+    """
 
     in_order = False
     cookies = True

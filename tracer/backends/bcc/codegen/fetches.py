@@ -8,10 +8,22 @@ from tracer.backends.bcc.codegen.c import C, call, cast
 from tracer.backends.bcc.codegen.function import Buffer, CFunction
 from tracer.backends.bcc.codegen.placement import Leaf
 from tracer.backends.bcc.codegen.wide import clear, computed, set_used, zero
+from tracer.kinds.arch import X86_64, native
 from tracer.kinds.site import OwnOperand
 from tracer.lang.types import StackType
 from tracer.steps.model import Fetch
-from tracer.steps.values import Argument, BuiltIn, Bytes, InMemory, Memory, Register, ReturnValue, Text, UserStack
+from tracer.steps.values import (
+    Argument,
+    BuiltIn,
+    Bytes,
+    InMemory,
+    KernelStack,
+    Memory,
+    Register,
+    ReturnValue,
+    Text,
+    UserStack,
+)
 
 _BUILT_INS = {
     "pid": call("process_id"),
@@ -23,6 +35,8 @@ _BUILT_INS = {
     "cpu": call("current_cpu"),
     "nsecs": call("boot_ns"),
     "cgroup": call("current_cgroup"),
+    "jiffies": call("tick_count"),
+    "usermode": C("((REGISTER(cs) & 3) == 3)" if native() is X86_64 else "((REGISTER(pstate) & 15) == 0)"),
     "monotonic": call("monotonic_ns"),
     "ppid": call("parent_id"),
     "tai": C("(boot_ns() + TAI_AHEAD)"),
@@ -75,7 +89,7 @@ def fetch(function: CFunction, step: Fetch) -> None:
                 function.leave_unreadable(call("failed", call("read_part", buffer.address(0), size, address, length)))
                 return
             function.leave_unreadable(call(_reader(function, step), buffer.address(0), size, address))
-        case Text() | UserStack():
+        case Text() | UserStack() | KernelStack():
             home = function.placement.homes.get(name.id)
             if isinstance(home, Leaf):
                 _into_record(function, step, home)
@@ -137,6 +151,12 @@ def _text(function: CFunction, step: Fetch, to: str, address: C, measure: C | No
 
 def _frames(function: CFunction, to: str, whose: str, type: StackType) -> C:
     """Walks the stack, and says `whose` it is; the name of the length in bytes."""
+    if type.kernel:
+        function.line(f"{whose} = 0;")
+        # Below 0 where the hit is not in the kernel, as at a uprobe: it has no frame there.
+        length = function.temporary("length", call("user_stack", "ctx", to, 8 * type.frames, 0), "s64")
+        function.line(f"if ({length} < 0) {length} = 0;")
+        return length
     length = _native_frames(function, to, whose, type.frames)
     if type.interpreted:
         function.reads_memory = True

@@ -141,6 +141,8 @@ class Shared:
     """Whether the program reads the kernel's task structures."""
     interprets: bool = False
     """Whether stacks show an interpreter's functions."""
+    threads: bool = False
+    """Whether it is known of each thread whether it is traced."""
     repeats: bool = False
     """Whether the kernel runs the rounds of loops, so that its verifier goes through one of them alone."""
 

@@ -101,7 +101,7 @@ def generate(
     maps = tables(plan, None if before is None else before.tables)
     shared = Shared(plan.program, maps, marks(plan), site_texts(texts, maps.values()))
     every = [step for probe in plan.probes for step in walk(plan.steps[probe.clause.id].body)]
-    shared.repeats = repeats
+    shared.repeats, shared.threads = repeats, plan.tells_threads
     wanted = any(isinstance(step, Fetch) and isinstance(step.source, UserStack) for step in every)
     if wanted and plan.program.config.stack_unwind != "fp" and native() is X86_64:
         shared.unwinds = True
@@ -229,6 +229,7 @@ def _head(shared: Shared, slots: int, control: tuple[int, int, int, int, int], p
     if plan.shared:
         lines.append(f"#define FOLLOWED MAP({FOLLOWED})")
         lines += [] if plan.follow else ["#define FIXED_SET 1"]
+        lines += ["#define THREADS 1"] if shared.threads else []
     for table in shared.tables.values():
         short, *longer = (f"MAP({FIRST_TABLE + number})" for number in table.numbers)
         maps = short + (f" and, for longer keys, {' and '.join(longer)}" if longer else "")
@@ -286,7 +287,8 @@ def _alike(probe: ProbePlan) -> list[list[Variant]]:
 
 def _body(shared: Shared, steps: Steps, variants: list[Variant], context: Context) -> CFunction:
     """The steps as lines of a function."""
-    function = CFunction(shared, steps, variants[0], len(variants) > 1, context)
+    many = len(variants) > 1 and variants[0].id in shared.site_texts.words
+    function = CFunction(shared, steps, variants[0], many, context)
     first = lead(steps.body)
     declare_slots(function, steps.body[:first])
     run(function, steps.body[:first])
@@ -309,7 +311,7 @@ def _text(
         f"/* clause {clause}, {sites} site{'' if sites == 1 else 's'} */",
         f"int {name}(struct {function.context.struct} *ctx)",
         "{",
-        f"\tstruct control *control = {'enter_uncounted' if uncounted else 'enter'}();",
+        f"\tstruct control *control = {_enter(function, variants, uncounted)}();",
         *(["\tstruct scratch *scratch = NULL;"] if function.wants_slot else []),
         *(["\tconst u64 *site = site_texts(ctx);"] if function.many else []),
         *(f"\t{declaration}" for declaration in function.declarations),
@@ -329,6 +331,13 @@ def _text(
         "}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _enter(function: CFunction, variants: list[Variant], uncounted: bool) -> str:
+    """The function of the prelude that says whether the hit counts at all."""
+    if function.shared.threads and any(site.others for variant in variants for site in variant.sites[:1]):
+        return "enter_for_all"
+    return "enter_uncounted" if uncounted else "enter"
 
 
 def _take(result: int) -> list[str]:

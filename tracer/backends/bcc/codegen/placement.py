@@ -24,6 +24,8 @@ from tracer.steps.walk import blocks, defined, parts, used, walk
 KeyStep = model.MapGet | model.MapHas | model.MapSet | model.MapAdd | model.Update | model.MapDelete
 RecordStep = model.Printf | model.PrintValue | model.Sample
 
+_BYTES = values.Text | values.UserStack | values.KernelStack
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -184,7 +186,7 @@ class _Placer:
             place = max((names.get(part.id, 0) for part in parts(value) if isinstance(part, Name)), default=0)
             if isinstance(value, Name) and self.uses[value.id] == 1 and read.get(value.id, -1) >= ready:
                 source = block[place]
-                if isinstance(source, model.Fetch) and isinstance(source.source, values.Text | values.UserStack):
+                if isinstance(source, model.Fetch) and isinstance(source.source, _BYTES):
                     self.homes[value.id] = leaf
             ready = max(ready, place)
 

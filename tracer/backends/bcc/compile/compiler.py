@@ -191,7 +191,7 @@ def _failure(status: int, words: str, folder: str) -> TracerError:
     if status in _ENDED_FROM_OUTSIDE:
         return TracerError(f"the compiler was ended by {signal.Signals(-status).name}")
     if status == -signal.SIGKILL:
-        from tracer.host.cgroups import more_memory
+        from tracer.host.tables.cgroups import more_memory
 
         return TracerError("the compiler was ended by SIGKILL, most likely since memory is short", more_memory())
     if status == NO_ROOM:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from tracer.backends.bcc.host import pid_namespace
 from tracer.backends.bcc.host.features import NO_NEW_TASK
 from tracer.errors import TracerError
+from tracer.host.stat import threads_of
 from tracer.kernel import bpf, perf
 from tracer.kernel.bpf import MapType
 from tracer.kernel.disabled import is_disabled
@@ -25,6 +26,7 @@ from tracer.plan.states import Unsupported, elsewhere
 _TRACEPOINT = "task", "task_newtask"
 _BLOCK = 4096  # FOLLOWED_BLOCK in prelude.h
 _PIDS = 1 << 22  # PID_MAX_LIMIT of linux/threads.h; FOLLOWED_HERE in prelude.h
+_THREADS = 2 << 22  # FOLLOWED_THREADS there
 _FIELDS = (r"pid_t pid;\s+offset:8;\s+size:4;", r" clone_flags;\s+offset:32;\s+size:8;")  # struct new_task
 
 
@@ -49,25 +51,40 @@ def _missing_in(tracefs: Tracefs) -> Unsupported | None:
     return None
 
 
-def create_map() -> int:
-    """The map that says who is followed; nobody yet. Raises `OSError`."""
+def create_map(threads: bool) -> int:
+    """The map that says who is followed; nobody yet. With `threads` it says so of each thread too. Raises `OSError`."""
     with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
         # In a namespace that is its own (Linux 6.14), and comes behind all numbers of the first.
         most = int(file.read()) + (_PIDS if pid_namespace.translated() else 0)
-    blocks = most // _BLOCK + 1
+    blocks = (most + (_THREADS if threads else 0)) // _BLOCK + 1
     return bpf.map_create(MapType.ARRAY, 4, _BLOCK, blocks, name="tracer_followed")
 
 
-def follow(fd: int, pids: Sequence[int], program: int) -> int:
-    """Follows processes and what they fork from now on; returns the descriptor of the event that does so. In a pid
-    namespace, where their other numbers are not known, the programs find them by these.
+def follow(fd: int, pids: Sequence[int], program: int, threads: bool) -> int:
+    """Follows processes and what they fork from now on, with `threads` their threads too; returns the descriptor
+    of the event that does so. In a pid namespace, where their other numbers are not known, the programs find them by
+    these; there are no `threads` then.
     """
-    blocks: dict[int, bytearray] = {}
-    first = _PIDS if pid_namespace.translated() else 0
-    for pid in pids:
-        blocks.setdefault((first + pid) // _BLOCK, bytearray(_BLOCK))[pid % _BLOCK] = 1
-    for place, block in blocks.items():
-        bpf.map_update(fd, struct.pack("=I", place), bytes(block))
+    _mark(fd, [(_PIDS if pid_namespace.translated() else 0) + pid for pid in pids])
+    event = _noting(program)
+    if threads:
+        # Those that begin from now on are marked as they do. One that ends meanwhile leaves its mark, until its number
+        # is used again.
+        _mark(fd, [_THREADS + thread for thread in threads_of(*pids)])
+    return event
+
+
+def _mark(fd: int, numbers: Sequence[int]) -> None:
+    for place in sorted({number // _BLOCK for number in numbers}):
+        key = struct.pack("=I", place)
+        block = bytearray(bpf.map_lookup(fd, key, _BLOCK) or bytes(_BLOCK))
+        for number in numbers:
+            if number // _BLOCK == place:
+                block[number % _BLOCK] = 1
+        bpf.map_update(fd, key, bytes(block))
+
+
+def _noting(program: int) -> int:
     number = find().number(*_TRACEPOINT)
     if number is None:
         raise TracerError(NO_NEW_TASK.reason, NO_NEW_TASK.hint)

@@ -5,7 +5,7 @@ be compared by words:
 
 | type | bytes |
 |---|---|
-| integers, bool, username, cgroup path, timestamp | 8: the value extended by its sign |
+| integers, bool, username, ksym, cgroup path, timestamp | 8: the value extended by its sign |
 | string[n] | n rounded up to 8, or to 64 from 65 on; zeros behind the text |
 | tuple | its items in order |
 | ustack | 8 pid, 8 length in bytes, 8 for each frame, padded as a string is; zeros behind |
@@ -25,6 +25,7 @@ from tracer.lang.types import (
     CgroupPathType,
     FloatType,
     IntType,
+    KernelSymbolType,
     Stack,
     StackType,
     StringType,
@@ -129,7 +130,7 @@ def decoder(kind: Type) -> _Decoder:
 def wrap(kind: Type, value: int) -> int:
     """An integer cut to the width and sign of its type (64 bits, signed, for what is no integer type)."""
     bits, signed = (kind.bits, kind.signed) if isinstance(kind, IntType) else (64, True)
-    if isinstance(kind, UsernameType | CgroupPathType | TimestampType | FloatType):
+    if isinstance(kind, UsernameType | KernelSymbolType | CgroupPathType | TimestampType | FloatType):
         signed = False
     value &= (1 << bits) - 1
     return value - (1 << bits) if signed and value >> (bits - 1) else value

@@ -155,7 +155,7 @@ class Stacks:
         nothing to do.
         """
         if isinstance(kind, StackType):
-            return self._stack
+            return None if kind.kernel else self._stack
         if isinstance(kind, SymbolType):
             return self._symbol
         items = [self._settler(item) for item in kind.items] if isinstance(kind, TupleType) else []

@@ -55,7 +55,10 @@ class Attachment:
         self._grows = registers != 0 and not program.plan.program.config.stack_copy
         abilities = Abilities.detect()
         told = 2 + abilities.format_lost if any(opening.sampled for opening in openings) else 0
-        self.shape = Shape(program.wants_cpu or self._grows, program.frames > 0 and not registers, registers, told)
+        walked = program.frames if not registers else 0
+        self.shape = Shape(
+            program.wants_cpu or self._grows, walked > 0 or program.kernel_frames > 0, registers, told
+        )  # fmt: skip
         self.reader: Reader | None = None
         self.named: ThreadNames | None = None
         if program.wants_names:
@@ -63,6 +66,7 @@ class Attachment:
 
             self.named = ThreadNames(self.shape)
         self.details: tuple[str, ...] = ()
+        self._about = program.about_others if target.pids or target.program is not None else frozenset()
         self.beside = beside
         self._openings = list(openings)
         proper = len(openings) - len(beside)
@@ -84,9 +88,11 @@ class Attachment:
         try:
             if program.awaits_samples or not all(opening.counted for opening in openings):
                 self._rings = self._rings_of(cpus, buffers.ring_of_each(len(cpus), registers != 0))
-            depth = perf.max_stack(program.frames)
+            depth = perf.max_stack(max(walked, program.kernel_frames))
+            hidden = 0 if program.kernel_frames else perf.EXCLUDE_CALLCHAIN_KERNEL
+            hidden |= 0 if walked else perf.EXCLUDE_CALLCHAIN_USER
             self._opener = Opener(
-                cpus, self._rings, self.shape.sample_type, abilities, _CLOCK, depth, watcher, self._follow,
+                cpus, self._rings, self.shape.sample_type, abilities, _CLOCK, depth, hidden, watcher, self._follow,
                 registers,
             )  # fmt: skip
             self._undo.callback(self._drop_leaders)
@@ -95,6 +101,8 @@ class Attachment:
             scoped = not takes_descriptors(target.program) and (command or not program.plan.shared)
             # Else who has fewer than a period of events would have no hit.
             scoped = scoped and not any(opening.sampled and not opening.watched for opening in openings)
+            # Their events happen in other threads too.
+            scoped = scoped and not self._about
             self.descriptors = self._opener.open(openings, self._pids, scoped)
             self._undo.callback(self.descriptors.close)
             self.descriptors.keepers = self._opener.keep(openings)
@@ -111,7 +119,7 @@ class Attachment:
         beside others. Raises `TracerError`.
         """
         rings = list(self._rings.values())
-        pids, grows = self._own_pids(), self._follow or len(self._pids) > 1
+        pids, grows = self._own_pids(), self._follow or len(self._pids) > 1 or bool(self._about)
         named = self.named
         flags = 0 if named is None else perf.TASK | perf.COMM | perf.SAMPLE_ID_ALL
         if pids and grows:
@@ -120,7 +128,7 @@ class Attachment:
             # Rings of their own, so that no number of samples leaves a fork without room.
             rings += self._rings_of(self._opener.cpus, _BIRTHS, flags).values()
         if named is not None:
-            named.look(() if self._follow else self._pids)
+            named.look(() if self._follow or self._about else self._pids)
         if self._priority:
             self._copier = self._copier_of(rings)
         # Descendants that have inherited descriptors are not known, and so cannot be given others.
@@ -132,11 +140,15 @@ class Attachment:
         strings = None if upkeep is None else upkeep.strings
         self.reader = Reader(
             rings, decoders, self.shape, pids, self._follow, self._copier, self._copies, strings,
-            self._opener.identities, named,
+            self._opener.identities, named, self._about,
         )  # fmt: skip
 
     def name(self, clauses: ClauseDecoders, decoders: dict[int, Decoder]) -> None:
-        """Lets clauses ask what threads are called, where that must be known; it is told among the samples."""
+        """Lets clauses ask what threads are called and which are traced, where that must be known; both are told among
+        the samples.
+        """
+        if self._about:
+            clauses.runtime.traced = lambda thread: self.reader is not None and self.reader.is_traced(thread)
         if self.named is not None:
             clauses.named, decoders[self.named.decoder.id] = self.named.name, self.named.decoder
 

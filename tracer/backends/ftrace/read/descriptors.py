@@ -212,7 +212,8 @@ class Descriptors:
 @dataclass(frozen=True, slots=True)
 class Opener:
     """Opens the descriptors of a session. `rings` has one for each CPU where anything is sampled, else none. `follow`:
-    descriptors of a process are also those of its descendants. Samples with stacks have the `registers` of that mask.
+    descriptors of a process are also those of its descendants. `hidden`: the flags for the parts of call chains that no
+    clause wants. Samples with stacks have the `registers` of that mask.
     `identities` gets the numbers that the samples of an opening have which is no trace event, with its own.
     """
 
@@ -222,6 +223,7 @@ class Opener:
     abilities: Abilities
     clock: int | None
     max_stack: int
+    hidden: int
     watcher: Watcher
     follow: bool = False
     registers: int = 0
@@ -371,7 +373,7 @@ class Opener:
         lost |= perf.FORMAT_ID if self.sample_type & perf.SAMPLE_READ else 0
         if opening.counted:
             return perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, 0, lost, flags | perf.DISABLED)
-        flags |= perf.DISABLED | perf.EXCLUDE_CALLCHAIN_KERNEL
+        flags |= perf.DISABLED | self.hidden
         if opening.watched is not None:
             from tracer.backends.watching import attributes as of_memory
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace.samples.decoder import Decoder
 from tracer.backends.ftrace.samples.shape import PID, TID, TIME, Bytes, Sample, Shape
+from tracer.host.stat import threads_of
 from tracer.kernel import buffers, perf
 
 if TYPE_CHECKING:
@@ -36,14 +37,15 @@ class Reader:
     `follow` not those of their descendants. Where these are followed, or there are several processes, forks are in the
     rings too. Where there is a `copier`, it empties the rings. `copies`: those that can grow. `long_strings` has what
     events beside others tell. `identities`: the numbers of the events of descriptors that are no trace events.
-    `named`: what takes note of the names of threads.
+    `named`: what takes note of the names of threads. `about`: the events that are about other threads than those in
+    which they happen: all samples of them are kept.
     """
 
     def __init__(
         self, rings: Sequence[perf.Ring], decoders: Mapping[int, Decoder], shape: Shape, pids: Sequence[int] = (),
         follow: bool = False, copier: Copier | None = None, copies: Copies | None = None,
         long_strings: LongStrings | None = None, identities: Mapping[int, int] | None = None,
-        named: ThreadNames | None = None,
+        named: ThreadNames | None = None, about: frozenset[int] = frozenset(),
     ) -> None:  # fmt: skip
         self._rings = rings
         self._copier = copier
@@ -55,7 +57,9 @@ class Reader:
         self._shape = shape
         self.pids = pids
         self._follow = follow
-        self._family = {*pids} if pids and (follow or len(pids) > 1) else None
+        self._family = {*pids} if pids and (follow or len(pids) > 1 or about) else None
+        self._about = about
+        self._threads = set(threads_of(*pids)) if about else set[int]()
         self._near = {*pids}
         """Those of the family, and perhaps others: whose stacks are worth walking."""
         self._forks: list[tuple[int, int]] = []
@@ -169,10 +173,33 @@ class Reader:
         if self._long_strings is not None:
             samples = self._long_strings.paired(samples)
         if self._family is not None:
-            samples = _of_family(samples, self._family, self._follow)
+            if self._about:
+                samples = self._about_threads(samples, self._family)
+            else:
+                samples = _of_family(samples, self._family, self._follow)
             self.kept.update(map(itemgetter(self._shape.event), samples))
         self.delivered += self._hits_among(samples)
         return samples
+
+    def is_traced(self, thread: int) -> bool:
+        """Whether a thread is one of those that are traced; of one that has just begun before its first sample too."""
+        return thread in self._threads
+
+    def _about_threads(self, samples: list[Sample], family: set[int]) -> list[Sample]:
+        """The samples of the family and those about it, as far as events alone tell."""
+        event, near = self._shape.event, {*family}
+        wide, rest = list[Sample](), list[Sample]()
+        for sample in samples:
+            if sample[0] == perf.RECORD_FORK:
+                pid, parent, thread = sample[PID], sample[TID], sample[_NEW_THREAD]
+                belongs = parent in near and (self._follow or pid == parent)
+                (self._threads.add if belongs else self._threads.discard)(thread)
+                (near.add if belongs else near.discard)(pid)
+                rest.append(sample)
+            else:  # the names of all threads, too
+                (wide if sample[0] != perf.RECORD_SAMPLE or sample[event] in self._about else rest).append(sample)
+        kept = _of_family(rest, family, self._follow)
+        return sorted([*kept, *wide], key=itemgetter(TIME)) if wide else kept
 
     def put_back(self, samples: list[Sample]) -> None:
         """Takes back samples that were handed on and not used: they come first the next time."""
@@ -224,7 +251,7 @@ class Reader:
             event = number(data, position + number_at)[0] or self._identified(data, position)
             decoder = decoders[event]
             if decoder.decode is not None:
-                if walks and not self._is_near(pid(data, position + 8)[0]):
+                if walks and event not in self._about and not self._is_near(pid(data, position + 8)[0]):
                     self.read += 1
                 elif copies is None:
                     out.append(decoder.decode(data, position))
@@ -299,7 +326,8 @@ class Reader:
         elif kind == perf.RECORD_THROTTLE:
             self.throttled += 1
         elif kind == perf.RECORD_FORK and self._family is not None:
-            birth = _BIRTH.unpack_from(data, position)
+            *head, thread, _, at_ns = _BIRTH.unpack_from(data, position)
+            birth = (*head, at_ns, thread)
             self._forks.append((birth[TID], birth[PID]))
             self._unsettled = self._follow
             out.append(birth)
@@ -310,8 +338,10 @@ class Reader:
 
 _IDENTITY = struct.Struct("=Q").unpack_from
 
-_BIRTH = struct.Struct("=IHHII8xQ")
-"""A fork as a sample that has the parent in the place of the thread: header, pid, ppid, two threads, time."""
+_BIRTH = struct.Struct("=IHHIIIIQ")
+"""A fork: header, pid, ppid, two threads, time."""
+_NEW_THREAD = -1
+"""In a fork as a sample, which has the parent in the place of the thread: the thread that begins."""
 
 
 def _of_family(samples: list[Sample], family: set[int], follow: bool) -> list[Sample]:

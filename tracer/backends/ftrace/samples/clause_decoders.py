@@ -31,7 +31,7 @@ class ClauseDecoders:
 
     def __init__(self, program: Program, runtime: Runtime, gone: Collection[int] | None) -> None:
         self._program = program
-        self._runtime = runtime
+        self.runtime = runtime
         self._gone = gone
         self._time_offset = perf.boot_offset_ns()
 
@@ -42,14 +42,14 @@ class ClauseDecoders:
             for branch, runs in enumerate(event.branches)
         ]
         return build(
-            format, event.places[0].fetches, branches, shape, self._runtime,
+            format, event.places[0].fetches, branches, shape, self.runtime,
             time_offset=self._time_offset, child_pid=self.child_pid, unwinder=self.unwinder, named=self.named,
         )  # fmt: skip
 
     def _unless_gone(self, event: ProbeEvent, branch: int, number: int) -> Compiled:
         """A clause of an event; where others share the event it may end before them (`detach_point`)."""
         run = event.branches[branch][number]
-        make = partial(compile_clause, self._program, run.clause, run.steps, run.variant, self._runtime)
+        make = partial(compile_clause, self._program, run.clause, run.steps, run.variant, self.runtime)
         clause = make() if len(event.branches) <= _COMPILED_AT_ONCE else made_later(make)
         gone = self._gone
         if gone is None or len(event.points) == 1:

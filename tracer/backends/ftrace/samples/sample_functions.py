@@ -74,7 +74,22 @@ def unwound(
 
 
 def user_stack(data: Bytes, offset: int, count: int, pid: int, frames: int) -> Stack:
-    """The call chain of `count` entries at `at`; without frames where the kernel could not walk it."""
-    chain = struct.unpack_from(f"={count}Q", data, offset)
-    addresses = tuple(address for address in chain if address < perf.CALLCHAIN_MARKS)
-    return Stack(pid, addresses[:frames])
+    """The user's part of the call chain of `count` entries; without frames where the kernel could not walk it."""
+    return Stack(pid, _part(data, offset, count, perf.CONTEXT_USER)[:frames])
+
+
+def kernel_stack(data: Bytes, offset: int, count: int, frames: int) -> Stack:
+    """The kernel's part of it; without frames where the hit was not in the kernel."""
+    return Stack(0, _part(data, offset, count, perf.CONTEXT_KERNEL)[:frames])
+
+
+def _part(data: Bytes, offset: int, count: int, wanted: int) -> tuple[int, ...]:
+    """The addresses behind a mark, up to the next (`enum perf_callchain_context`)."""
+    part: list[int] = []
+    mark = 0
+    for address in struct.unpack_from(f"={count}Q", data, offset):
+        if address >= perf.CALLCHAIN_MARKS:
+            mark = address
+        elif mark == wanted:
+            part.append(address)
+    return tuple(part)

@@ -27,7 +27,7 @@ Sample = tuple[Any, ...]
 Bytes = bytes | memoryview
 """Bytes of a ring. Samples with copies of stacks are not copied again."""
 
-PID, TID, TIME, CPU = 3, 4, 5, 6
+MISC, PID, TID, TIME, CPU = 1, 3, 4, 5, 6
 """The places of these in a sample."""
 
 

@@ -17,6 +17,7 @@ from tracer.backends.ftrace.fetchargs import (
     Constant,
     FromSample,
     Held,
+    KernelStack,
     Number,
     Source,
     Text,
@@ -24,9 +25,19 @@ from tracer.backends.ftrace.fetchargs import (
     ToldName,
     UserStack,
 )
-from tracer.backends.ftrace.samples.sample_functions import cut, held, last_true, reach, reached, unwound, user_stack
-from tracer.backends.ftrace.samples.shape import CPU, PID, TID, TIME, Bytes, Sample, Shape
+from tracer.backends.ftrace.samples.sample_functions import (
+    cut,
+    held,
+    kernel_stack,
+    last_true,
+    reach,
+    reached,
+    unwound,
+    user_stack,
+)
+from tracer.backends.ftrace.samples.shape import CPU, MISC, PID, TID, TIME, Bytes, Sample, Shape
 from tracer.host.clock import ahead_ns
+from tracer.kernel import perf
 from tracer.kernel.uprobe_events.events import EventFormat, Fetch
 from tracer.steps.python.runtime import NO_ROOM, measured
 
@@ -100,6 +111,7 @@ class Writer:
             "prefix": struct.Struct(self.shape.prefix + "Q").unpack_from,
             "raw": struct.Struct(codes).unpack_from,
             "stack": user_stack,
+            "kstack": kernel_stack,
             "unwound": partial(unwound, self.shape.registers.bit_count(), self.unwinder),
             "last": last_true,
             "no_room": NO_ROOM,
@@ -168,6 +180,8 @@ class Writer:
                 return f"({number} if {number} != {_NONE} else None)"  # a thread that has ended
             case ToldName(late=late):
                 return f"named({self._value(FromSample('tid', late))}, t[{CPU}])"
+            case FromSample(name="usermode"):
+                return f"int(t[{MISC}] & {perf.CPU_MODES} == {perf.USER_MODE})"
             case FromSample(name=name):
                 return f"t[{ {'pid': PID, 'tid': TID, 'cpu': CPU, 'moment': TIME}[name] }]"
             case Number(guard=None):
@@ -195,6 +209,8 @@ class Writer:
                 return f"unwound(b, r, t[{PID}], t[{TIME}], {frames})"
             case UserStack(frames):
                 return f"stack(b, c, p[-1], t[{PID}], {frames})"
+            case KernelStack(frames):
+                return f"kstack(b, c, p[-1], {frames})"
             case Text(fetch, base, offset, need, arrays=()):
                 valid = self._is_whole(source)
                 if starved:

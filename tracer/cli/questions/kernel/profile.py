@@ -22,6 +22,7 @@ def command(
     results: Results,
     hz: Annotated[int, typer.Option("--hz", metavar="N", min=1, help="Samples a second on each CPU.")] = HZ,
     python: Annotated[bool, typer.Option("--python", help="Also the functions of Python programs.")] = False,
+    kernel: Annotated[bool, typer.Option("--kernel", help="Also the functions of the kernel.")] = False,
     stacks: Annotated[
         Optional[StackFormat],  # noqa: UP045 - older versions of Typer know no `X | None`
         typer.Option("--stacks", help="Print the stacks as this; else as FILE's ending says.", show_default=False),
@@ -49,11 +50,17 @@ def command(
 
         table = partial(FunctionTable, counting.top)
         counting.top = None  # of the stacks all are needed for it
-    text = program(hz, python, asked.pids is None and asked.child is None, counting)
+    everywhere = asked.pids is None and asked.child is None
+    text = program(hz, stack(python, kernel), everywhere, counting)
     return run(asked, results, text, wanted, ends_s=counting.ends_s, text_as=table)
 
 
-def program(hz: int, python: bool, everywhere: bool, counting: Counting) -> str:
+def stack(python: bool = False, kernel: bool = False) -> str:
+    """The parts of a key that are stacks."""
+    return ", ".join(["ustack(python)" if python else "ustack", *(["kstack"] if kernel else [])])
+
+
+def program(hz: int, stack: str, everywhere: bool, counting: Counting) -> str:
     """The program. `everywhere`: samples of an idle CPU come too, and are left out. Raises `ProgramError`,
     `UsageError`.
     """
@@ -63,5 +70,5 @@ def program(hz: int, python: bool, everywhere: bool, counting: Counting) -> str:
     if everywhere:
         only = Words(f"pid && ({only.text})" if only.text else "pid")
     before, after = counting.printed("@")
-    keys = ", ".join(filter(None, (key.text, "ustack(python)" if python else "ustack")))
+    keys = ", ".join(filter(None, (key.text, stack)))
     return before + clause_of(f"profile:hz:{hz}", only, f"@[{keys}] = count();") + after

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 
+from tracer.kinds.registry import KINDS
 from tracer.lang import features, typed
 from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V, Value
 from tracer.lang.types import BOOL, UINT64, CgroupPathType, StringType, UsernameType, operations
@@ -63,8 +64,16 @@ def _node(ctx: Lowering[V], node: typed.Builtin) -> V:
     return number
 
 
+def _mode(ctx: Lowering[V], node: typed.Builtin) -> V:
+    """`usermode`: events of the kernel happen in it, and what interrupts can interrupt either."""
+    reads = {what for kind in KINDS.values() if kind.clause == ctx.clause.kind for what in kind.reads}
+    if "mode" in reads:
+        return ctx.built_in(node.name, node.span)
+    return ctx.constant(int("fields" not in reads), UINT64)
+
+
 def _group_at(call: Call) -> typed.Expr | None:
-    from tracer.host.cgroups import number_of
+    from tracer.host.tables.cgroups import number_of
 
     (path,) = call.args
     try:
@@ -126,9 +135,10 @@ VALUES = (
         needs=features.CGROUP,
     ),
     Value(
-        "usermode", SMALL, "1: it is always a program that hits a probe, not the kernel", "print(usermode);",
-        lower=lambda ctx, node: ctx.constant(1, UINT64),
+        "usermode", SMALL, "1 where a program hits the probe, 0 where the kernel runs for it", "@[usermode] = count();",
+        lower=_mode,
     ),
+    Value("jiffies", UINT64, "ticks of the kernel's clock", "print(jiffies);", needs=features.JIFFIES),
     Value(
         "leader_tid", SMALL, "thread ID of the process's first thread: its process ID", "@[leader_tid] = count();",
         needs=features.NUMBERS, lower=lambda ctx, node: ctx.built_in("pid", node.span),

@@ -33,13 +33,21 @@ def noted(context: Context, name: str, span: Span) -> None:
 
 def _ustack(call: Call) -> typed.Expr | None:
     noted(call.context, call.name, call.span)
-    mode, *rest = call.args or ("",)
+    frames = frames_of(call)
+    if frames is None:
+        return None
+    return typed.UStack(StackType(frames, (call.args or ("",))[0] or call.context.config.stack_mode), call.span)
+
+
+def frames_of(call: Call) -> int | None:
+    """The number of frames that a call asks for; None where that is refused."""
+    _, *rest = call.args or ("",)
     frames = rest[0] if rest else call.context.config.stack_frames
     if not 1 <= frames <= STACK_FRAMES_MOST:
         what = f"the number of frames of {call.name}() must be from 1 to {STACK_FRAMES_MOST}, not {frames}"
         call.error(what, call.spans[-1])
         return None
-    return typed.UStack(StackType(frames, mode or call.context.config.stack_mode), call.span)
+    return int(frames)
 
 
 def _walked(ctx: Lowering[V], node: typed.UStack) -> V:

@@ -62,10 +62,10 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
         what, form = f"{word} is not known in {ctx.unit.place}", ": call:FILE:FUNCTION" * (value.place == "call")
         if ctx.misplaced(what, span, f"{word} belongs to a {named(value.place)}{form}"):
             return None
-    if value.node is typed.UStack:
-        from tracer.lang.builtins.hit import stacks
+    if value.node in (typed.UStack, typed.KStack):
+        from tracer.lang.builtins.hit import kernel, stacks
 
-        stacks.noted(ctx, word, span)
+        (stacks if value.node is typed.UStack else kernel).noted(ctx, word, span)
     if not value.check(ctx, word, span):
         return None
     if value.node is typed.Retval:
@@ -143,7 +143,7 @@ def effect(ctx: Context, node: ast.Call) -> tuple[typed.Stmt, ...]:
 def _here(ctx: Context, node: ast.Call, function: BuiltinFunction) -> bool:
     """Whether a function may be called in this clause; reports it otherwise."""
     needed = function.place
-    if needed not in ("probe", "call") or ctx.unit.reads(needed):
+    if needed not in ("probe", "call", "signal") or ctx.unit.reads(needed):
         return True
     where = f"{node.name}() is not known in {ctx.unit.place}"
     return not ctx.misplaced(where, node.span, f"it belongs to a {named(needed)}")

@@ -16,6 +16,7 @@ from tracer.lang.types import (
     BufferType,
     CgroupPathType,
     IntType,
+    KernelSymbolType,
     PointerType,
     StackType,
     StringType,
@@ -81,10 +82,13 @@ def _converted(
     return fold(typed.Binary(result or to, span, op, convert(left, to), convert(right, to)))
 
 
+_ALIKE = (SymbolType, KernelSymbolType, UsernameType, CgroupPathType, StackType)
+
+
 def _equality(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: Span) -> typed.Expr | None:
     """`==` and `!=` of strings and of tuples."""
     if left.type == right.type:
-        if is_block(left.type) or isinstance(left.type, (SymbolType, UsernameType, CgroupPathType, StackType)):
+        if is_block(left.type) or isinstance(left.type, _ALIKE):
             return typed.Binary(BOOL, span, op, left, right)
         if isinstance(left.type, TimestampType):
             return _converted(op, left, right, UINT64, span, BOOL)
