@@ -163,6 +163,9 @@ class Site:
     kernel_in_samples = True
     """Whether perf's samples of it have the stack of the kernel, where the hit is there."""
 
+    after_reading = ""
+    """The probe that comes once the kernel has read the memory that the hit's arguments lead to: then it is there."""
+
     nameless = False
     """Whether a hit can be of a thread that has ended, of which nothing but BPF tells the number."""
 
