@@ -42,4 +42,8 @@ def test_a_process_that_is_gone_has_no_names() -> None:
     names.used(2**31 - 1, 0, 0)
     names.closed(clock_ns(), 2**31 - 1, 0, 0)
     names.closed(clock_ns(), 2**31 - 1, 1, 0)
+    names.opened(2**31 - 1, 7, 1, b"name")
+    names.copied(2**31 - 1, 7, 1, 0, 2)
+    names.copied(2**31 - 1, 8, 1, 0, 3)
+    assert (names.name(2**31 - 1, 0, 2), names.name(2**31 - 1, 0, 3)) == (b"name", None)
     assert names.name(2**31 - 1, 0, 0) is None
