@@ -53,6 +53,11 @@ class Descriptors:
         """A call that was given this name has opened the descriptor."""
         self._terms.setdefault((process, number, term), _Term()).opened = name
 
+    def copied(self, process: int, number: int, term: int, to: int, its_term: int) -> None:
+        """The descriptor `to` leads to what this one leads to."""
+        if (name := self.name(process, number, term)) is not None:
+            self.opened(process, to, its_term, name)
+
     def closed(self, moment_ns: int, process: int, number: int, term: int) -> None:
         """It is being closed, as of this moment of `clock_ns`."""
         self._end(moment_ns, self._terms.get((process, number, term)))
