@@ -103,7 +103,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
             + (", or there was no room to note it" if full_inside else ""),
             "end",
         ),
-        (loss.unfinished, "{} left out: its thread has ended, and no end of it was seen", "span"),
+        (loss.unfinished, "{} left out: the thread has ended, and no end of it was seen", "span"),
         (loss.divisions, "{} by zero: 1 is used as the result", "division"),
         (loss.stacks, "{} could not be walked: too many new ones came at once, or the thread has none", "stack"),
     )

@@ -20,6 +20,7 @@ from tracer.lang.syntax.attach import read as read_point
 from tracer.lang.types import StructType
 from tracer.resolve.attach_texts import quoted
 from tracer.resolve.binary import Binaries
+from tracer.resolve.dwarf.calls.results import NO_NUMBER
 from tracer.resolve.dwarf.debug_info import DebugInfo
 from tracer.resolve.files.paths import find_files
 from tracer.resolve.functions.demangled_names import without_parameters
@@ -52,7 +53,7 @@ class Traced:
     """A function of a flow. `point` names it as attach points do, without their kind; `name` is what `func` shows.
     `parameters` and `result` are as debug information has them, or why they are not known. `entry` and `ends` are its
     sites. `leaves`: it may end in a jump to another function. `place`: its line, or its address, where others of the
-    flow have the same name.
+    flow have the same name. `struct`: see `results.struct_result`.
     """
 
     point: str
@@ -62,6 +63,7 @@ class Traced:
     parameters: tuple[Parameter, ...] | str
     result: Type | str
     leaves: bool
+    struct: Parameter | None = None
     place: str = ""
 
     @property
@@ -275,9 +277,11 @@ def _described(
         try:
             parameters = debug_info.parameters(entry)
             result = debug_info.no_result(entry) or debug_info.result_type(entry)
+            struct = debug_info.struct_result(entry) if result == NO_NUMBER else None
         except TracerError as error:
             parameters = result = error.message
-        traced.append(Traced(point, name, entry, ends, parameters, result, _leaves(binary, function)))
+            struct = None
+        traced.append(Traced(point, name, entry, ends, parameters, result, _leaves(binary, function), struct))
     debug_info.keep()
     return traced
 

@@ -391,6 +391,6 @@ def probe_count(plan: Plan, left_out: Sequence[Site] = ()) -> int:
     missing = {(site.spot, site.kind) for site in left_out}
     names = (
         {site.probe for variant in probe.variants for site in variant.sites if (site.spot, site.kind) not in missing}
-        for probe in plan.probes if probe.clause.ends is None
+        for probe in plan.probes if probe.clause.ends is None and not probe.clause.unasked
     )  # fmt: skip
     return len(plan.user) + sum(map(len, names))

@@ -83,6 +83,7 @@ class OpenCalls:
     def _spans(self, calls: Calls, threads: _Threads, loss: Loss) -> Iterator[OpenCall]:
         """The same of a clause of spans."""
         loss.orphaned += self._number(calls.unseen) - self._before[calls.unseen]
+        loss.unfinished += self._number(calls.abandoned) if calls.abandoned else 0
         memory = self._maps.snapshot(calls.memory).items if calls.memory else {}
         for key, note in self._maps.snapshot(calls.open).items.items():
             assert isinstance(note, tuple) and isinstance(note[0], int)

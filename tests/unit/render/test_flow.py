@@ -28,7 +28,7 @@ TRAMPOLINE = 0x7FFFFFFFE000
 
 def function(name: str, *, above: bool = False, leaves: bool = False, returns: bool = True) -> Function:
     point = f"/bin/app:{name}"
-    return Function(name, f"uprobe:{point}", (N,), INT if returns else None, returns, above, leaves, point)
+    return Function(name, f"uprobe:{point}", (N,), INT if returns else None, None, returns, above, leaves, point)
 
 
 FUNCTIONS = {

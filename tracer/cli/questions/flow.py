@@ -135,8 +135,8 @@ def program(flow: "Flow", where: "str | None") -> str:
         clauses.append(f'{_points("uprobe", some)} /{here_in}/ {{ print(({begins.format(name, "")})); }}\n')
     behind = f" if ({near.format('')} <= 8) {{ {gone} }}"
     for functions, rest in ((flow.below, ""), (flow.above, behind)):
-        for returns, retval in ((True, ", retval=retval"), (False, "")):
-            for name, some in _by_name([function for function in functions if _returns(function) is returns]):
+        for result, retval in (("one", ", retval=retval"), ("two", ', retval=retval, second=reg("dx")'), ("", "")):
+            for name, some in _by_name([function for function in functions if _returns(function) == result]):
                 end = f"print(({here.format(name)}{retval}));{rest}"
                 clauses.append(f'{_points("uretprobe", some)} /{here_in}/ {{ {end} }}\n')
     # Behind setjmp() the return address of what was left is below the stack pointer, and that of a catch lies there.
@@ -175,11 +175,18 @@ def _points(kind: str, functions: "Sequence[Traced]") -> str:
     return ", ".join(dict.fromkeys(f"{kind}:{function.point}" for function in functions))
 
 
-def _returns(function: "Traced") -> bool:
-    """Whether the register of `retval` is known to hold its result, or nothing is known."""
+def _returns(function: "Traced") -> str:
+    """How many registers are known to hold its result, one where nothing is known."""
     from tracer.resolve.dwarf.calls.results import NOT_SAID
 
-    return not isinstance(function.result, str) or function.result == NOT_SAID
+    if not isinstance(function.result, str) or function.result == NOT_SAID:
+        return "one"
+    return "two" if _is_held(function.struct) else ""
+
+
+def _is_held(struct: "Parameter | None") -> bool:
+    """Whether the two registers of results have all of it."""
+    return struct is not None and not struct.reason and not struct.indirect
 
 
 def _parameters(function: "Traced") -> "tuple[Parameter, ...] | None":
@@ -304,7 +311,7 @@ def _run(prepared: "Prepared", flow: "Flow", asked: Asked, below: Below) -> int:
             without_parameters(function.name) + (f"@{function.place}" if function.place else ""),
             f"uprobe:{function.point}", _parameters(function),
             None if isinstance(function.result, str) else function.result,
-            _returns(function), function.key in above, function.leaves,
+            function.struct, _returns(function) != "", function.key in above, function.leaves,
             function.point.replace(f"{function.entry.address:#x}", f"{function.entry.address}"),
         )
         for function in flow.functions

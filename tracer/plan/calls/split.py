@@ -139,6 +139,7 @@ class _Split:
         begin = replace(
             clause, predicate=None, body=self._beginning(),
             slots=(UINT64, UINT64, self._reads.note_type, *self._times.slots), sites=self._entries(),
+            written=clause.as_written,
         )  # fmt: skip
         slots = (
             *clause.slots, self._reads.note_type, self._reads.memory_type, UINT64, *(UINT64 for _ in TIMES),

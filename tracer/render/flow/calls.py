@@ -46,7 +46,9 @@ class Begun(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A hit where it returns; `pointer` is the stack pointer there."""
+    """A hit where it returns; `pointer` is the stack pointer there. `result` has what a second register holds above 64
+    bits.
+    """
 
     time_ns: int
     thread: int

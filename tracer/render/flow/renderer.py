@@ -27,20 +27,23 @@ if TYPE_CHECKING:
     from tracer.results.values import MapSnapshot, MapStore
 
 UNKNOWN = b"?"
+_WORD = 1 << 64
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
     """A function of a flow, `shown` so, the attach point of its beginning, and what debug information says: its
-    parameters, or None where nothing tells of them; the type of its result, or None where that is not known; `returns`
-    is False where there is none. `above`: it is one whose flow it is. `leaves`: it may end in a tail call. `probe` is
-    what its hits call the attach point, without the kind.
+    parameters, or None where nothing tells of them; the type of its result, or None where that is not known; the
+    `struct` that it returns (`results.struct_result`); `returns` is False where no register has its result. `above`: it
+    is one whose flow it is. `leaves`: it may end in a tail call. `probe` is what its hits call the attach point,
+    without the kind.
     """
 
     shown: str
     point: str
     parameters: tuple[Parameter, ...] | None
     result: Type | None
+    struct: Parameter | None
     returns: bool
     above: bool
     leaves: bool
@@ -136,6 +139,7 @@ def _hit_of(shape: Type) -> Callable[[Any], Hit] | None:
             *value[:place_of], (value[whose] << GOROUTINE_BITS) + value[place_of], *value[place_of + 1 :],
         )))  # fmt: skip
     function, back, result, why = (place.get(name) for name in ("func", "back", "retval", "why"))
+    second = place.get("second")
     if moment is None or tid is None or pointer is None:
         return None
     if why is not None:
@@ -145,6 +149,11 @@ def _hit_of(shape: Type) -> Callable[[Any], Hit] | None:
     if back is None:
         if result is None:
             return lambda value: Ended(value[moment], value[tid], _text(value[function]), value[pointer], 0)
+        if second is not None:
+            return lambda value: Ended(
+                value[moment], value[tid], _text(value[function]), value[pointer],
+                value[result] % _WORD + value[second] % _WORD * _WORD,
+            )  # fmt: skip
         return lambda value: Ended(
             value[moment], value[tid], _text(value[function]), value[pointer], value[result]
         )
@@ -196,7 +205,10 @@ def _of_parameter(text: ValueText, parameter: Parameter) -> Callable[[tuple[Valu
 
 def _shown_result(text: ValueText, function: Function) -> Callable[[int], bytes | None]:
     if not function.returns:
-        return lambda result: None
+        return lambda result: None if function.struct is None else UNKNOWN
+    if function.struct is not None:
+        struct = _of_parameter(text, function.struct)
+        return lambda result: struct((result % _WORD, result // _WORD))
     return _raw if function.result is None else _of_number(text, function.result)
 
 

@@ -69,9 +69,9 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
     if not value.check(ctx, word, span):
         return None
     if value.node is typed.Retval:
-        from tracer.lang.builtins.hit import result
+        from tracer.lang.check.expressions import parameters
 
-        return result.of_functions(ctx, span)
+        return parameters.result(ctx, span)
     type = value.type(ctx) if callable(value.type) else value.type
     return typed.Builtin(type, span, word) if value.node is None else value.node(type, span)
 
