@@ -138,8 +138,8 @@ def test_others_are_not_seen_with_a_process_and_are_without(backend: str, acts: 
 
 
 ABOUT_OTHERS = {
-    "tracepoint:sched:sched_* { @ = count(); }": "and others of the clause name theirs otherwise, or none; write a",
-    "span:tracepoint:sched:sched_waking..tracepoint:sched:sched_switch { @ = count(); }": "and a span is of one thread;",
+    "tracepoint:sched:sched_* { @ = count(); }": "and others of the clause name theirs otherwise, or none; write",
+    "span:tracepoint:sched:sched_waking..tracepoint:sched:sched_switch { @ = count(); }": "and a span is of one",
 }
 
 
