@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cli import tracer
+from tests.live.conftest import need
+from tests.targets.build import build_go
 
 Place = Callable[[str], Path]
 Lines = dict[str, list[str]]
@@ -127,3 +130,31 @@ def test_a_process_that_runs_is_attached_to(backend: str, place: Place) -> None:
         r"tracer: the flow of calm: 2 functions at \d places; each call of one takes [\d.]+ us more, [\d.]+ of them"
         r" where it begins", head,
     )  # fmt: skip
+
+
+def test_goroutines_have_a_flow_each(backend: str, place: Place, tmp_path: Path) -> None:
+    """Though they change threads, their stacks move, and what panics has left does not return."""
+    need(shutil.which("go"), "Go")
+    path, shown = Path(shutil.copy(build_go("flows"), tmp_path / "flows-go")), tmp_path / "shown"
+    words = ("flow", f"{path}:main.f_root", "--only", "main.f_*", "-q", "--backend", backend, "-o", str(shown))
+    done = tracer(*words, "-c", f"{path} 1")
+    assert (done.status, done.said) == (0, "")
+    own, traced = by_thread(_OWN, done.text), by_thread(_SHOWN, shown.read_text())
+    assert sum(map(len, own.values())) > 400 and any("no return seen" in line for line in own["0"] + own["1"])
+    assert sorted(traced.values()) == sorted(own.values())
+
+
+def test_functions_of_one_name_are_told_apart(backend: str, place: Place) -> None:
+    path = place("twins")
+
+    def flow(name: str) -> list[str]:
+        done = tracer("flow", f"{path}:{name}", "-q", "--backend", backend, "-c", str(path))
+        assert (done.status, done.said) == (0, "")
+        (lines,) = by_thread(_SHOWN, done.text).values()
+        return lines
+
+    assert flow("both") == [
+        "both(n=3) {", "  first(n=3) {", "    step@twins.c:5(n=3) = 4", "    step@twins.c:5(n=4) = 5", "  } = 9",
+        "  second(n=3) {", "    step@twins_other.c:4(wide=3, more=5) = -8", "  } = -8", "} = 1",
+    ]  # fmt: skip
+    assert flow("first") == ["first(n=3) {", "  step(n=3) = 4", "  step(n=4) = 5", "} = 9"]

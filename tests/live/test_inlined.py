@@ -60,3 +60,15 @@ def test_without_being_asked_stacks_are_as_they_were(backend: str, place: Callab
     found = [line.strip() for line in done.out.decode().splitlines() if line.startswith(" ")]
     assert [each.partition("+")[0] for each in found] == ["leaf", "outer"]
     assert all("@" not in each for each in found)
+
+
+def test_copies_that_are_not_counted_are_said(backend: str, place: Callable[[str], Path]) -> None:
+    """With their number, by a command as by its program; and not where they are counted."""
+    path = place("silent")
+    for words in (("count", f"{path}:twice"), ("-e", f"uprobe:{path}:twice {{ @ = count(); }}")):
+        said = tracer(*words, "-d", "1ms", "--backend", backend).said
+        assert "warning: twice was also inlined at 3 places (in bake and shop): calls there are no hits; conf" in said
+    timed = tracer("latency", f"{path}:twice", "-d", "1ms", "--backend", backend).said
+    assert "twice was also inlined at 3 places (in bake and shop): calls there are no hits\n" in timed
+    counted = f"config = {{ inlined = true }} uprobe:{path}:twice {{ @ = count(); }}"
+    assert "also inlined" not in tracer("-e", counted, "-d", "1ms", "--backend", backend).said

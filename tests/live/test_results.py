@@ -46,6 +46,34 @@ def test_results_are_those_that_the_program_prints(backend: str, path: Path, kin
     assert dict(re.findall(r"@less\[as_(\w+)\]: (\d+)", done.text)) == {name: str(n) for name, n in less.items()}
 
 
+STRUCTS = """
+call:{0}:as_pair {{ printf("traced pair %ld %d\\n", retval.a, retval.b); @whole[retval] = count(); }}
+call:{0}:as_big {{ printf("traced big %ld %ld %d %d\\n", retval.a, retval.b, retval.c[0], retval.c[1]); }}
+call:{0}:as_pair /retval.b < -1/ {{ @less[retval.b] = count(); }}
+"""
+
+
+def test_structs_have_their_members(backend: str, path: Path, tmp_path: Path) -> None:
+    """In two registers, and in memory; of one that is half in a floating-point register what is not read is said."""
+    of_trace = ("-q", "--backend", backend, "-c", str(path))
+    done = tracer(*of_trace, "-e", STRUCTS.format(path))
+    assert (done.status, done.said) == (0, "")
+    own, traced = words(done.text)
+    assert traced == [line for line in own if line.split()[0] in ("pair", "big")]
+    assert "@less[-2]: 1" in done.text and "@whole[{ .a = 2, .b = -2 }]: 1" in done.text
+    shown = tracer("args", f"{path}:as_big", *of_trace).text
+    assert re.findall(r"\.retval = (\{.*\}), \.dur", shown) == [
+        f"{{ .a = {n}, .b = {-n}, .c = [{n + 1},{n + 2}] }}" for n in range(3)
+    ]
+    assert tracer("args", f"{path}:as_mixed", *of_trace).text.count(".retval = ?, ") == 3
+    said = tracer("count", f"{path}:as_mixed", "--by", "retval", *of_trace[1:]).said
+    assert "warning: a part of struct mixed, which uretprobe:" in said and "floating-point register" in said
+    flow = tmp_path / "flow"
+    assert tracer("flow", f"{path}:main", *of_trace, "-o", str(flow)).status == 0
+    results = re.findall(r"as_(pair|big|mixed|int)\(n=2\) = (.*?)  \d", flow.read_text())
+    assert results == [("int", "0"), ("pair", "{ .a = 2, .b = -2 }"), ("mixed", "?"), ("big", "?")]
+
+
 def test_commands_know_the_sign_of_results(backend: str, path: Path) -> None:
     of_trace = ("-q", "--backend", backend, "-c", str(path))
     counted = tracer("count", f"{path}:as_int", "--by", "retval", "--filter", "retval < 0", *of_trace).text

@@ -92,6 +92,7 @@ RECIPES: dict[str, Recipe] = {
     "allocs": Recipe(("allocs.c",)),
     "digs": Recipe(("digs.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")),
     "calls": Recipe(("calls.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-shared", "-fPIC")),
+    "twins": Recipe(("twins.c", "twins_other.c"), ("-O1", "-g")),
     "lists": Recipe(("lists.c",)),
     "many": Recipe(("many.c",)),
     "many-1500": Recipe(("many.c",), ("-O2", "-g", "-DN=1500")),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import typed
@@ -19,6 +21,7 @@ from tracer.lang.types import (
     TupleType,
     Type,
     is_block,
+    memory_size,
     operations,
 )
 from tracer.lang.types.combine import LITERAL, settled
@@ -150,6 +153,20 @@ def bits(holder: typed.Expr, field: Field, span: Span) -> typed.Expr:
     up, down = 64 - field.shift - field.width, 64 - field.width
     shifted = fold(typed.Binary(wide, span, "<<", convert(holder, wide), typed.IntLit(wide, span, up)))
     return convert(fold(typed.Binary(wide, span, ">>", shifted, typed.IntLit(wide, span, down))), field.type)
+
+
+def packed(type: Type, words: Iterable[tuple[int, int, typed.Expr, int]], span: Span) -> typed.Expr:
+    """A struct or an array from parts of words: (offset in it, size in bytes, word, bit of the word)."""
+    items: list[typed.Expr] = []
+    end = 0
+    for offset, size, word, shift in words:
+        items += [typed.IntLit(UINT8, span, 0)] * (offset - end)
+        if shift:
+            word = fold(typed.Binary(UINT64, span, ">>", word, typed.IntLit(UINT64, span, shift)))
+        items.append(convert(word, IntType(8 * size, False)))
+        end = offset + size
+    items += [typed.IntLit(UINT8, span, 0)] * (memory_size(type) - end)  # what aligns it
+    return typed.Pack(type, span, tuple(items))
 
 
 def tuple_items(expr: typed.Expr) -> tuple[typed.Expr, ...]:

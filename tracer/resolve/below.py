@@ -4,6 +4,7 @@ the next, and others that are named. Each is one whose beginning and returns can
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -16,9 +17,10 @@ from tracer.kinds.arch import EM_X86_64
 from tracer.kinds.model import AttachPoint
 from tracer.kinds.site import FileSite, Target
 from tracer.lang.syntax.attach import read as read_point
+from tracer.lang.types import StructType
 from tracer.resolve.attach_texts import quoted
 from tracer.resolve.binary import Binaries
-from tracer.resolve.dwarf.calls.results import NOT_SAID
+from tracer.resolve.dwarf.calls.results import NO_NUMBER
 from tracer.resolve.dwarf.debug_info import DebugInfo
 from tracer.resolve.files.paths import find_files
 from tracer.resolve.functions.demangled_names import without_parameters
@@ -50,7 +52,8 @@ _CPP_LIBRARIES = ("libstdc++", "libc++abi")
 class Traced:
     """A function of a flow. `point` names it as attach points do, without their kind; `name` is what `func` shows.
     `parameters` and `result` are as debug information has them, or why they are not known. `entry` and `ends` are its
-    sites. `leaves`: it may end in a jump to another function.
+    sites. `leaves`: it may end in a jump to another function. `place`: its line, or its address, where others of the
+    flow have the same name. `struct`: see `results.struct_result`.
     """
 
     point: str
@@ -60,13 +63,21 @@ class Traced:
     parameters: tuple[Parameter, ...] | str
     result: Type | str
     leaves: bool
+    struct: Parameter | None = None
+    place: str = ""
+
+    @property
+    def key(self) -> str:
+        """A name that no other function of the flow has."""
+        return f"{self.name} {self.place}" if self.place else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
     """What to trace: the functions `above` whose flow it is, those `below`, to `depth` levels; `left_out` says what is
     not among them. `catches` are attach points at which a thread goes on behind an exception, and `jumps` those where
-    it goes on behind longjmp().
+    it goes on behind longjmp(). `goroutines`: the functions are those of Go, and `number` is where the runtime's
+    record of a goroutine has its number; None where nothing tells.
     """
 
     above: tuple[Traced, ...]
@@ -75,6 +86,8 @@ class Flow:
     left_out: tuple[str, ...]
     catches: tuple[str, ...]
     jumps: tuple[str, ...]
+    goroutines: bool = False
+    number: int | None = None
 
     @property
     def functions(self) -> tuple[Traced, ...]:
@@ -95,7 +108,10 @@ def flow_of(
     with closing(Binaries()) as binaries:
         binary, roots = _meant(point, target, binaries, left_out)
         calls = Recursion(binary.code)
-        levels, elsewhere = _levels(calls, roots, DEPTH if depth is None else depth)
+        goroutines = binary.unwinding.go
+        if goroutines:
+            roots = _of_go(roots, refused)
+        levels, elsewhere = _levels(calls, roots, DEPTH if depth is None else depth, goroutines, only is None)
         matching = [[callee for callee in level if _matches(binary, callee, only)] for level in levels]
         kept = _bearable(printable(point.name or ""), len(roots), matching, depth is not None, left_out)
         above = _described(binary, calls, roots, unsafe_returns, refused)
@@ -104,12 +120,16 @@ def flow_of(
         below = _described(binary, calls, [callee for level in kept for callee in level], unsafe_returns, refused)
         for other in more:
             its_file, functions = _meant(other, target, binaries, left_out)
+            if its_file.unwinding.go is not goroutines:
+                raise its_file.elf.error("a flow has functions of Go alone, or none", "trace them apart")
+            functions = _of_go(functions, refused) if goroutines else functions
             there = {(function.entry.path, function.entry.address) for function in (*above, *below)}
             new = [function for function in functions if (its_file.path, function.address) not in there]
             if len(there) + len(new) > MOST:
                 raise UsageError(f"these are {len(there) + len(new)} functions, more than {MOST}", "name fewer")
             below += _described(its_file, Recursion(its_file.code), new, unsafe_returns, refused)
-        above, below = _told_apart(above, below, binary, left_out)
+        apart = _told_apart([*above, *below])
+        above, below = apart[: len(above)], apart[len(above) :]
         if refused:
             reason = f"{counted(len(refused), 'function')} left out, whose returns cannot be seen"
             left_out.append(f"{reason}; of the first: {refused[0].message}")
@@ -128,7 +148,8 @@ def flow_of(
             where += [f"uprobe:{library}" for library in _CPP_LIBRARIES]
     catches = tuple([text for file in where if (text := _if_there(f"{file}:{_CATCH}", target))])
     levels_kept = len(kept) if depth is None else depth
-    return Flow(tuple(above), tuple(below), levels_kept, tuple(left_out), catches, jumps)
+    number = _number_of_goroutines(above[0].entry) if goroutines else None
+    return Flow(tuple(above), tuple(below), levels_kept, tuple(left_out), catches, jumps, goroutines, number)
 
 
 def _bearable(
@@ -163,26 +184,56 @@ def _meant(
     binary = binaries.open(files[0].path, files[0].shown)
     if binary.elf.machine != EM_X86_64:
         raise binary.elf.error("calls can be paired on x86-64 alone", "trace the entry with uprobe")
-    if binary.unwinding.go:
+    if binary.unwinding.go and not binary.keeps_goroutine:
         raise binary.elf.error(
-            "goroutines go from thread to thread, and their stacks move: their flow is not followed",
-            "tracer latency FILE:FUNCTION times their calls",
+            "its functions do not say which goroutine calls them, as those of Go 1.18 and later do",
+            "tracer latency FILE:FUNCTION times calls",
         )
     return binary, meant_functions(point, binary, target.pictures, left_out)
 
 
-def _levels(calls: Recursion, roots: Sequence[Function], depth: int) -> tuple[list[list[Function]], list[str]]:
-    """The functions that each level of calls adds, and the names of those that call what is not followed."""
+def _of_go(functions: Sequence[Function], refused: list[TracerError]) -> tuple[Function, ...]:
+    """Those in whose code a register holds what describes the goroutine; `refused` gets why others cannot be traced."""
+    kept = [function for function in functions if _keeps_goroutine(function)]
+    refused += [
+        TracerError(f"{function.name} does not say which goroutine calls it")
+        for function in functions if function not in kept
+    ]  # fmt: skip
+    return tuple(kept)
+
+
+def _keeps_goroutine(function: Function) -> bool:
+    return "." in function.name and not function.name.endswith(".abi0")  # those of C have plain names
+
+
+def _number_of_goroutines(entry: FileSite) -> int | None:
+    with suppress(TracerError):
+        record = DebugInfo([entry]).type("struct runtime.g")
+        field = record.field("goid") if isinstance(record, StructType) else None
+        return None if field is None else field.offset
+    return None
+
+
+def _levels(
+    calls: Recursion, roots: Sequence[Function], depth: int, goroutines: bool, but_runtime: bool
+) -> tuple[list[list[Function]], list[str]]:
+    """The functions that each level of calls adds, and the names of those that call what is not followed.
+    `goroutines`: functions of Go; `but_runtime`: of its runtime, which all functions call, none.
+    """
     seen = {function.address for function in roots}
     levels: list[list[Function]] = []
     elsewhere: list[str] = []
+
+    def is_left_out(callee: Function) -> bool:
+        return goroutines and (not _keeps_goroutine(callee) or (but_runtime and callee.name.startswith("runtime.")))
+
     callers = list(roots)
     while callers and len(levels) < depth and len(seen) < 8 * MOST:
         level: list[Function] = []
         for caller in callers:
             callees, unknown = calls.callees(caller)
             elsewhere += [caller.name] * unknown
-            new = [callee for callee in callees if callee.address not in seen]
+            new = [callee for callee in callees if callee.address not in seen and not is_left_out(callee)]
             seen.update(callee.address for callee in new)
             level += new
         levels.append(level)
@@ -218,43 +269,40 @@ def _described(
     debug_info = DebugInfo([entry for _, entry, _ in seen], unused=unused)
     traced = []
     for function, entry, ends in seen:
-        point, name = f"{path}:{quoted(function.name)}", binary.readable(function.name)
+        others = len(binary.symbols.named(function.name)) > 1  # which the name would mean as well
+        point = f"{path}:{function.address:#x}" if others else f"{path}:{quoted(function.name)}"
+        name = binary.readable(function.name)
         parameters: tuple[Parameter, ...] | str
         result: Type | str
         try:
             parameters = debug_info.parameters(entry)
             result = debug_info.no_result(entry) or debug_info.result_type(entry)
+            struct = debug_info.struct_result(entry) if result == NO_NUMBER else None
         except TracerError as error:
             parameters = result = error.message
-        traced.append(Traced(point, name, entry, ends, parameters, result, _leaves(binary, function)))
+            struct = None
+        traced.append(Traced(point, name, entry, ends, parameters, result, _leaves(binary, function), struct))
     debug_info.keep()
     return traced
 
 
-def _told_apart(
-    above: list[Traced], below: list[Traced], binary: Binary, left_out: list[str]
-) -> tuple[list[Traced], list[Traced]]:
-    """The same, without what debug information says of functions whose name others have too: a hit tells the name."""
-    numbers = Counter(function.name for function in (*above, *below))
-    names = {
-        function.name for function in (*above, *below)
-        if numbers[function.name] > 1
-        or (function.entry.path == binary.path and len(binary.symbols.named(function.entry.function)) > 1)
-    }  # fmt: skip
-    if names:
-        shown = and_more((_short(binary, name) for name in sorted(names)[:_NAMED]), len(names))
-        left_out.append(
-            f"several functions are named {shown}: all of them that run below are shown, their arguments as ?,"
-            " their results as the register has them"
-        )
-    unsure = [
-        [
-            replace(function, parameters=NOT_SAID, result=NOT_SAID, leaves=True) if function.name in names else function
+def _told_apart(functions: Sequence[Traced]) -> list[Traced]:
+    """The same, with the places of those whose names are not theirs alone."""
+    numbers = Counter(function.name for function in functions)
+    with closing(Binaries()) as binaries:
+        return [
+            function if numbers[function.name] == 1 else replace(function, place=_place(binaries, function.entry))
             for function in functions
         ]
-        for functions in (above, below)
-    ]  # fmt: skip
-    return unsure[0], unsure[1]
+
+
+def _place(binaries: Binaries, entry: FileSite) -> str:
+    """Where a function is: in its source, else in its file."""
+    line = None
+    with suppress(TracerError):  # a damaged table tells nothing
+        lines = binaries.open(entry.path).lines
+        line = None if lines is None else lines.place_at(entry.address)
+    return f"{entry.address:#x}" if line is None else printable(f"{os.path.basename(line[0])}:{line[1]}")
 
 
 def _short(binary: Binary, name: str) -> str:

@@ -27,7 +27,8 @@ TRAMPOLINE = 0x7FFFFFFFE000
 
 
 def function(name: str, *, above: bool = False, leaves: bool = False, returns: bool = True) -> Function:
-    return Function(name, f"uprobe:/bin/app:{name}", (N,), INT if returns else None, returns, above, leaves)
+    point = f"/bin/app:{name}"
+    return Function(name, f"uprobe:{point}", (N,), INT if returns else None, None, returns, above, leaves, point)
 
 
 FUNCTIONS = {

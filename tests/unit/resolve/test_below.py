@@ -12,7 +12,7 @@ from tracer.cli.questions.flow import program
 from tracer.errors import TracerError
 from tracer.kinds.site import EVERY_PROCESS
 from tracer.lang.syntax import attach
-from tracer.lang.types import IntType
+from tracer.lang.types import CharType, IntType
 from tracer.resolve.below import MOST, Flow, flow_of
 
 SOURCE = r"""
@@ -97,7 +97,7 @@ def test_setjmp_returns_where_its_call_does(app: Path) -> None:
 
 
 def test_functions_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
-    """A hit tells the name alone, so what debug information says of one is not told of another."""
+    """Each is probed at its address, and named with its place."""
     kept = '__asm__ volatile("" : "+r"(n)); return n; }\n'
     same = f"static __attribute__((noinline)) %s same(%s n) {{ {kept}"
     (tmp_path / "a.c").write_text(same % ("char", "long") + f"int other(int n) {{ n = same(n); {kept}")
@@ -109,13 +109,13 @@ def test_functions_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> N
     subprocess.run(["gcc", "-O1", "-g", tmp_path / "a.c", tmp_path / "b.c", "-o", app], check=True)
     chosen = flow(app)
     assert names(chosen) == ["other", "same", "same"]
-    known = {function.name: (isinstance(function.parameters, str), function.result) for function in chosen.below}
-    assert known == {"other": (False, IntType(32, True)), "same": (True, "no debug information says what it is")}
-    assert chosen.left_out == (
-        "several functions are named same: all of them that run below are shown, their arguments as ?, their results as"
-        " the register has them",
-    )
-    assert program(chosen, None).count(f"uretprobe:{app}:same") == 1
+    int32 = IntType(32, True)
+    known = {function.key: function.result for function in chosen.below}
+    assert known == {"other": int32, "same a.c:1": CharType(), "same b.c:1": int32} and chosen.left_out == ()
+    addresses = [function.entry.address for function in chosen.below if function.name == "same"]
+    text = program(chosen, None)
+    assert [text.count(f"uretprobe:{app}:{address:#x} ") for address in addresses] == [1, 1]
+    assert f"{app}:same" not in text and 'func="same b.c:1"' in text
 
 
 def many(number: int) -> str:

@@ -10,7 +10,7 @@ import typer
 from tracer.cli.options import Asked, Json, Options
 from tracer.cli.questions.asking import Filter, Output, Show, given, question
 from tracer.dataclass import replace
-from tracer.errors import Source, UsageError, counted, printable
+from tracer.errors import Source, UsageError, and_more, counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,8 +23,15 @@ if TYPE_CHECKING:
 
 EXAMPLE = "sudo tracer flow /usr/bin/redis-server:processCommand -p redis-server --depth 2"
 
-_REGISTERS = 6
-"""Arguments that registers hold."""
+_REGISTERS_OF_GO = 9
+"""Arguments that registers hold, which are at most 6 in C."""
+_WHO, _WHOSE = "tid=tid", "tid"
+_WHOSE_OF_GO = 'pid, reg("r14")'
+_STACKS = 1 << 40
+_POINTER_OF_GO = f'(reg("sp") - *(uint64 *)(reg("r14") + 8) + {_STACKS})'
+"""A stack that grows is copied, and each place of it stays as far from its end, which the runtime's record of the
+goroutine holds at 8. r14 holds the address of that record. Source: ABIInternal of Go, runtime2.go.
+"""
 _UNKNOWN = "what a call of one costs is not known"
 _PATIENCE_S = 5.0
 """How long the cost of a hit is waited for."""
@@ -105,46 +112,81 @@ def program(flow: "Flow", where: "str | None") -> str:
     from tracer.render.flow.calls import NEAR
 
     only = condition(where, "--filter") if where is not None else None
-    here = 'time=nsecs, tid=tid, func=func, sp=reg("sp")'
+    who, whose, pointer = _WHO, _WHOSE, 'reg("sp")'
+    if flow.goroutines:
+        who, whose, pointer = _goroutine(flow.number), _WHOSE_OF_GO, _POINTER_OF_GO
+    here = f"time=nsecs, {who}, func={{}}, sp={pointer}"
     arguments = _arguments(flow.functions)
     begins = f"{here}, back=*(uint64 *)reg(\"sp\"){{}}{arguments}"
     # Further in, where the function calls itself, the stack pointer is below the note.
-    near = 'reg("sp"){0} >= @in[tid] && reg("sp"){0} - @in[tid]'
-    note = '@in[tid] = reg("sp");'
+    here_in = f"@in[{whose}]"
+    near = f"{pointer}{{0}} >= {here_in} && {pointer}{{0}} - {here_in}"
+    note = f"{here_in} = {pointer};"
+    gone = f"delete({here_in});" if flow.goroutines else "delete(@in, tid);"
     if only is not None and only.text:
-        note = f"if ({only.text}) {{ {note} }} else {{ delete(@in, tid); }}"
+        note = f"if ({only.text}) {{ {note} }} else {{ {gone} }}"
+    more = ", comm=comm" if flow.goroutines else ", pid=pid, comm=comm"
     clauses = [
-        f'{_points("uprobe", flow.above)} {{ if (!@in[tid] || ({near.format("")} < {NEAR})) {{ {note} }}'
-        f' if (@in[tid]) {{ print(({begins.format(", pid=pid, comm=comm")})); }} }}\n'
+        f'{_points("uprobe", some)} {{ if (!{here_in} || ({near.format("")} < {NEAR})) {{ {note} }}'
+        f' if ({here_in}) {{ print(({begins.format(name, more)})); }} }}\n'
+        for name, some in _by_name(flow.above)
     ]
-    if flow.below:
-        clauses.append(f'{_points("uprobe", flow.below)} /@in[tid]/ {{ print(({begins.format("")})); }}\n')
-    behind = f" if ({near.format('')} <= 8) {{ delete(@in, tid); }}"
+    for name, some in _by_name(flow.below):
+        clauses.append(f'{_points("uprobe", some)} /{here_in}/ {{ print(({begins.format(name, "")})); }}\n')
+    behind = f" if ({near.format('')} <= 8) {{ {gone} }}"
     for functions, rest in ((flow.below, ""), (flow.above, behind)):
-        for returns, retval in ((True, ", retval=retval"), (False, "")):
-            some = [function for function in functions if _returns(function) is returns]
-            if some:
-                end = f"print(({here}{retval}));{rest}"
-                clauses.append(f'{_points("uretprobe", some)} /@in[tid]/ {{ {end} }}\n')
+        for result, retval in (("one", ", retval=retval"), ("two", ', retval=retval, second=reg("dx")'), ("", "")):
+            for name, some in _by_name([function for function in functions if _returns(function) == result]):
+                end = f"print(({here.format(name)}{retval}));{rest}"
+                clauses.append(f'{_points("uretprobe", some)} /{here_in}/ {{ {end} }}\n')
     # Behind setjmp() the return address of what was left is below the stack pointer, and that of a catch lies there.
     jumped = ' && (uint32)reg("ax") != 0'
     for points, below, jump, why in ((flow.catches, "", "", "an exception"), (flow.jumps, " - 8", jumped, "longjmp()")):
         if points:
             record = f'time=nsecs, tid=tid, sp=reg("sp"){below}, why="{why}"'
-            gone = f"if ({near.format(below)} < {NEAR}) {{ delete(@in, tid); }}"
-            clauses.append(f"{', '.join(points)} /@in[tid]{jump}/ {{ print(({record})); {gone} }}\n")
+            ends = f"if ({near.format(below)} < {NEAR}) {{ {gone} }}"
+            clauses.append(f"{', '.join(points)} /{here_in}{jump}/ {{ print(({record})); {ends} }}\n")
     return UNPRINTED + "".join(clauses)
+
+
+def _goroutine(number: "int | None") -> str:
+    """The number of the goroutine, or the address of its record; those on which the scheduler runs have number 0."""
+    record = 'reg("r14")'
+    if number is None:
+        return f"pid=pid, goroutine={record}"
+    told = f"*(uint64 *)({record} + {number})"
+    return f"pid=pid, goroutine=({told} != 0 ? {told} : {record})"
+
+
+def _by_name(functions: "Sequence[Traced]") -> "list[tuple[str, list[Traced]]]":
+    """The functions that a clause can have together, with the expression of what its records call them: `func`, where
+    it has no place behind it.
+    """
+    from tracer.lang.printing.tree import quoted
+
+    groups: dict[str, list[Traced]] = {}
+    for function in functions:
+        name = quoted(function.key.encode("utf-8", "surrogateescape")) if function.place else "func"
+        groups.setdefault(name, []).append(function)
+    return list(groups.items())
 
 
 def _points(kind: str, functions: "Sequence[Traced]") -> str:
     return ", ".join(dict.fromkeys(f"{kind}:{function.point}" for function in functions))
 
 
-def _returns(function: "Traced") -> bool:
-    """Whether the register of `retval` is known to hold its result, or nothing is known."""
+def _returns(function: "Traced") -> str:
+    """How many registers are known to hold its result, one where nothing is known."""
     from tracer.resolve.dwarf.calls.results import NOT_SAID
 
-    return not isinstance(function.result, str) or function.result == NOT_SAID
+    if not isinstance(function.result, str) or function.result == NOT_SAID:
+        return "one"
+    return "two" if _is_held(function.struct) else ""
+
+
+def _is_held(struct: "Parameter | None") -> bool:
+    """Whether the two registers of results have all of it."""
+    return struct is not None and not struct.reason and not struct.indirect
 
 
 def _parameters(function: "Traced") -> "tuple[Parameter, ...] | None":
@@ -164,7 +206,7 @@ def _arguments(functions: "Sequence[Traced]") -> str:
         for parameter in function.parameters
         for piece in parameter.pieces
     ]  # fmt: skip
-    number = min(max((index + 1 for _, _, index, _ in pieces), default=0), _REGISTERS)
+    number = min(max((index + 1 for _, _, index, _ in pieces), default=0), _REGISTERS_OF_GO)
     return "".join([f", arg{index}=arg{index}" for index in range(number)])
 
 
@@ -187,7 +229,8 @@ def _say(flow: "Flow") -> None:
     entries = [function.entry for function in flow.functions]
     ends = [end for function in flow.functions for end in function.ends]
     places = len({site.place for site in (*entries, *ends)})
-    names = ", ".join(printable(without_parameters(function.name)) for function in flow.above[:3])
+    above = dict.fromkeys(without_parameters(function.name) for function in flow.above)
+    names = and_more(map(printable, [*above][:3]), len(above))
     count = counted(len(flow.functions), "function")
     lines = [f"the flow of {names}: {count} at {counted(places, 'place')}; {_cost(entries, ends)}", *flow.left_out]
     sys.stderr.write("".join([f"tracer: {line}\n" for line in lines]))
@@ -262,12 +305,14 @@ def _run(prepared: "Prepared", flow: "Flow", asked: Asked, below: Below) -> int:
     from tracer.render.flow.renderer import Function
     from tracer.resolve.functions.demangled_names import without_parameters
 
-    above = {function.name for function in flow.above}
+    above = {function.key for function in flow.above}
     functions = {
-        function.name: Function(
-            without_parameters(function.name), f"uprobe:{function.point}", _parameters(function),
+        function.key: Function(
+            without_parameters(function.name) + (f"@{function.place}" if function.place else ""),
+            f"uprobe:{function.point}", _parameters(function),
             None if isinstance(function.result, str) else function.result,
-            _returns(function), function.name in above, function.leaves,
+            function.struct, _returns(function) != "", function.key in above, function.leaves,
+            function.point.replace(f"{function.entry.address:#x}", f"{function.entry.address}"),
         )
         for function in flow.functions
     }  # fmt: skip

@@ -60,6 +60,8 @@ def _bodies(clause: ast.Clause, sites: tuple[Site, ...], outside: Callable[[], O
     returns = all("return" in readable for readable in reads)
     of_calls = all("call" in readable for readable in reads)  # there `retval` has its type
     result = f"retval={'' if of_calls else _result_type(in_files(sites), outside)}retval" if returns else ""
+    if of_calls and _is_elsewhere(in_files(sites), outside):
+        result = f"retval={_UNREADABLE}"
     took = "duration=duration" if of_calls else ""
     noted = all("note" in readable for readable in reads)
     least = min((len(site.args) for site in sites), default=0)
@@ -106,6 +108,14 @@ def _result_type(sites: Sequence[FileSite], outside: Callable[[], Outside] | Non
         return "(bool)(uint8)"
     number = not others and isinstance(type, IntType) and type.__class__ in _NUMBERS and type.bits <= 64
     return f"({type})" if number else ""
+
+
+def _is_elsewhere(sites: Sequence[FileSite], outside: Callable[[], Outside] | None) -> bool:
+    """Whether a part of the struct that a function returns cannot be read."""
+    functions = {site.probe: site for site in sites}
+    if outside is None or len(functions) > _FEW:
+        return False
+    return any(result is not None and result.reason for result in map(outside().struct_result, functions.values()))
 
 
 def _with_body(clause: ast.Clause, text: str) -> ast.Clause:

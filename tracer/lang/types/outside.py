@@ -106,6 +106,11 @@ class Outside(Protocol):
     def result_type(self, site: FileSite) -> Type | str:
         """The type of what the function at a site returns in a general register; else why none is known."""
 
+    def struct_result(self, site: FileSite) -> Parameter | None:
+        """The struct that the function at a site returns: where it is then, in registers 0 and 1 of results, or at the
+        address in the first. None where it is no struct, or none is known.
+        """
+
     def is_in_two(self, site: FileSite) -> bool:
         """Whether the function of a 32-bit program that a site is in returns an integer of 64 bits."""
 

@@ -13,6 +13,11 @@ from collections.abc import Collection
 from tracer.dataclass import NamedTuple, dataclass, field
 from tracer.lang.types import Value
 
+GOROUTINE_BITS = 48
+"""The number of a thread holds that of a goroutine, or an address in its place, in so many bits, and the process above
+them.
+"""
+
 MOST_LEFT = 256
 """Calls of a thread that were left, and may go on where the thread goes back to another stack."""
 
@@ -41,7 +46,9 @@ class Begun(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A hit where it returns; `pointer` is the stack pointer there."""
+    """A hit where it returns; `pointer` is the stack pointer there. `result` has what a second register holds above 64
+    bits.
+    """
 
     time_ns: int
     thread: int
@@ -101,6 +108,17 @@ class Thread:
     calls: list[Open] = field(default_factory=list)
     gone: list[Open] = field(default_factory=list)
     held: Ended | None = None
+
+    @property
+    def goroutine(self) -> int | None:
+        """The number of the goroutine that it is, or None."""
+        return self.number & (1 << GOROUTINE_BITS) - 1 if self.number >> GOROUTINE_BITS else None
+
+    @property
+    def shown(self) -> int:
+        """The number that people know it by."""
+        goroutine = self.goroutine
+        return self.number if goroutine is None else goroutine
 
 
 class Calls:

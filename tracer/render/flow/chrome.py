@@ -30,18 +30,20 @@ class ChromeFlow(FlowRenderer):
     def __init__(self, functions: Mapping[str, Function], program: Program, *rest: Any) -> None:
         super().__init__(functions, program, *rest)
         self._begun = False
-        self._named: set[tuple[str, int]] = set()
+        self._named: set[tuple[str, int, int]] = set()
         self._lost = 0
 
     def began(self, thread: Thread, call: Open) -> None:
         """Names the thread where its flow begins."""
         if call.depth == 0:
-            names = (("process_name", thread.process), ("thread_name", thread.number))
+            names = (("process_name", thread.process), ("thread_name", thread.shown))
             for name, number in names:
-                if (name, number) not in self._named:
-                    self._named.add((name, number))
+                if (name, thread.process, number) not in self._named:
+                    self._named.add((name, thread.process, number))
                     shown = {"name": thread.comm.decode(errors="replace")}
-                    self._write({"ph": "M", "name": name, "pid": thread.process, "tid": thread.number, "args": shown})
+                    if thread.goroutine is not None and name == "thread_name":
+                        shown = {"name": f"goroutine {thread.goroutine}"}
+                    self._write({"ph": "M", "name": name, "pid": thread.process, "tid": thread.shown, "args": shown})
 
     def returned(self, thread: Thread, call: Open, ended: Ended, again: bool) -> None:
         """A whole call."""
@@ -57,7 +59,7 @@ class ChromeFlow(FlowRenderer):
         """A mark where it was seen."""
         self._write({
             "name": f"return of {ended.function}, whose beginning was not seen", "ph": "i", "s": "t",
-            "ts": ended.time_ns / 1000, "pid": thread.process, "tid": thread.number,
+            "ts": ended.time_ns / 1000, "pid": thread.process, "tid": thread.shown,
         })  # fmt: skip
 
     def lost(self, loss: Loss) -> None:
@@ -87,7 +89,7 @@ class ChromeFlow(FlowRenderer):
         arguments = {name or f"arg{index}": value.decode(errors="replace") for index, (name, value) in enumerate(shown)}
         return {
             "name": self.name(call.begun.function).decode(errors="replace"),
-            "cat": "call", "ts": call.begun.time_ns / 1000, "pid": thread.process, "tid": thread.number,
+            "cat": "call", "ts": call.begun.time_ns / 1000, "pid": thread.process, "tid": thread.shown,
             "args": {**arguments, **more},
         }  # fmt: skip
 

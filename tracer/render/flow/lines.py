@@ -32,7 +32,7 @@ class LinesFlow(FlowRenderer):
 
     def unknown(self, thread: Thread, ended: Ended) -> None:
         """It changes no other."""
-        self._line("return", {"time": ended.time_ns, "tid": thread.number, "func": ended.function})
+        self._line("return", {"time": ended.time_ns, _who(thread): thread.shown, "func": ended.function})
 
     def lost(self, loss: Loss) -> None:
         """See `Consumer`."""
@@ -48,7 +48,7 @@ class LinesFlow(FlowRenderer):
         shown = self.arguments(call.begun)
         arguments = {} if shown is None else {"args": {name: _text(value) for name, value in shown}}
         self._line("call", {
-            "time": call.begun.time_ns, "pid": thread.process, "tid": thread.number,
+            "time": call.begun.time_ns, "pid": thread.process, _who(thread): thread.shown,
             "comm": _text(thread.comm), "depth": call.depth, "func": call.begun.function, **arguments, **more,
         })  # fmt: skip
 
@@ -58,3 +58,7 @@ class LinesFlow(FlowRenderer):
 
 def _text(data: bytes) -> str:
     return data.decode(errors="replace")
+
+
+def _who(thread: Thread) -> str:
+    return "tid" if thread.goroutine is None else "goroutine"

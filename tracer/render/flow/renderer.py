@@ -12,7 +12,7 @@ from tracer.dataclass import dataclass, replace
 from tracer.errors import printable
 from tracer.host.stat import has_ended
 from tracer.lang.types import BoolType, IntType, StructType, TupleType, memory_size
-from tracer.render.flow.calls import Begun, Calls, Ended, Hit, Listener, Open, Resumed, Thread
+from tracer.render.flow.calls import GOROUTINE_BITS, Begun, Calls, Ended, Hit, Listener, Open, Resumed, Thread
 from tracer.render.notices import FirstHits, NeverHeld, NotHit
 from tracer.render.text import TextRenderer
 from tracer.results.events import ValueBatch, ValueEvent
@@ -27,22 +27,27 @@ if TYPE_CHECKING:
     from tracer.results.values import MapSnapshot, MapStore
 
 UNKNOWN = b"?"
+_WORD = 1 << 64
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
     """A function of a flow, `shown` so, the attach point of its beginning, and what debug information says: its
-    parameters, or None where nothing tells of them; the type of its result, or None where that is not known; `returns`
-    is False where there is none. `above`: it is one whose flow it is. `leaves`: it may end in a tail call.
+    parameters, or None where nothing tells of them; the type of its result, or None where that is not known; the
+    `struct` that it returns (`results.struct_result`); `returns` is False where no register has its result. `above`: it
+    is one whose flow it is. `leaves`: it may end in a tail call. `probe` is what its hits call the attach point,
+    without the kind.
     """
 
     shown: str
     point: str
     parameters: tuple[Parameter, ...] | None
     result: Type | None
+    struct: Parameter | None
     returns: bool
     above: bool
     leaves: bool
+    probe: str
 
 
 class FlowRenderer(TextRenderer, Listener):
@@ -77,7 +82,7 @@ class FlowRenderer(TextRenderer, Listener):
         now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         for thread in self.calls.threads.values():
             for call in reversed(thread.calls):
-                ended = has_ended(thread.number, call.begun.time_ns)
+                ended = thread.goroutine is None and has_ended(thread.number, call.begun.time_ns)
                 self.under_way(thread, call, None if ended else max(now - call.begun.time_ns, 0))
         super().finish()
 
@@ -100,7 +105,7 @@ class FlowRenderer(TextRenderer, Listener):
     def detached(self, probe: str, hits: int, seconds: float, after_s: float, maps: Any) -> None:
         """Its calls under way have no end that is seen."""
         for name, function in self._functions.items():
-            if function.point.partition(":")[2] == probe.partition(":")[2]:
+            if probe.partition(":")[2] in (function.probe, function.point.partition(":")[2]):
                 self.calls.forget(name)
 
     def name(self, function: str) -> bytes:
@@ -125,7 +130,16 @@ def _hit_of(shape: Type) -> Callable[[Any], Hit] | None:
         return None
     place = {name: index for index, name in enumerate(shape.names)}
     moment, tid, pointer = place.get("time"), place.get("tid"), place.get("sp")
+    goroutine, process = place.get("goroutine"), place.get("pid")
+    if goroutine is not None and process is not None:
+        # One hit of a thread, whose number is made of two: of the same goroutine in each process there is one.
+        hit = _hit_of(replace(shape, names=tuple(["tid" if name == "goroutine" else name for name in shape.names])))
+        place_of, whose = goroutine, process
+        return hit and (lambda value: hit((
+            *value[:place_of], (value[whose] << GOROUTINE_BITS) + value[place_of], *value[place_of + 1 :],
+        )))  # fmt: skip
     function, back, result, why = (place.get(name) for name in ("func", "back", "retval", "why"))
+    second = place.get("second")
     if moment is None or tid is None or pointer is None:
         return None
     if why is not None:
@@ -135,6 +149,11 @@ def _hit_of(shape: Type) -> Callable[[Any], Hit] | None:
     if back is None:
         if result is None:
             return lambda value: Ended(value[moment], value[tid], _text(value[function]), value[pointer], 0)
+        if second is not None:
+            return lambda value: Ended(
+                value[moment], value[tid], _text(value[function]), value[pointer],
+                value[result] % _WORD + value[second] % _WORD * _WORD,
+            )  # fmt: skip
         return lambda value: Ended(
             value[moment], value[tid], _text(value[function]), value[pointer], value[result]
         )
@@ -186,7 +205,10 @@ def _of_parameter(text: ValueText, parameter: Parameter) -> Callable[[tuple[Valu
 
 def _shown_result(text: ValueText, function: Function) -> Callable[[int], bytes | None]:
     if not function.returns:
-        return lambda result: None
+        return lambda result: None if function.struct is None else UNKNOWN
+    if function.struct is not None:
+        struct = _of_parameter(text, function.struct)
+        return lambda result: struct((result % _WORD, result // _WORD))
     return _raw if function.result is None else _of_number(text, function.result)
 
 

@@ -34,7 +34,7 @@ class TextFlow(FlowRenderer):
         self._lost = self._looked = self._missed = 0
 
     def _line(self, thread: Thread, depth: int, text: bytes) -> None:
-        self.write(b"%7d  %b%b\n" % (thread.number, _INDENT * depth, text))
+        self.write(b"%7d  %b%b\n" % (thread.shown, _INDENT * depth, text))
 
     def began(self, thread: Thread, call: Open) -> None:
         """Waits for what comes next in the thread."""

@@ -33,7 +33,7 @@ from tracer.lang.types.outside import INSIDE, Lines, Local, Parameter, Piece
 from tracer.resolve import marshalling
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.parameters import parameters_at
-from tracer.resolve.dwarf.calls.results import NOT_SAID, is_in_two, no_result, result_type
+from tracer.resolve.dwarf.calls.results import NOT_SAID, is_in_two, no_result, result_type, struct_result
 from tracer.resolve.dwarf.functions import (
     attribute,
     function_at,
@@ -138,6 +138,9 @@ class DebugInfo:
     def result_type(self, site: FileSite) -> Type | str:
         """The type of what the function that a site is in returns in a register; else why none is known."""
         return self._files[_key(site.identity)].result_type(site)
+
+    def struct_result(self, site: FileSite) -> Parameter | None:
+        return self._files[_key(site.identity)].struct_result(site)
 
     def is_in_two(self, site: FileSite) -> bool:
         return self._files[_key(site.identity)].is_in_two(site)
@@ -273,6 +276,11 @@ class _File:
         type: Type | str | None
         type = self._answer("result type", about, lambda entries: result_type(entries, about, self.key))
         return NOT_SAID if type is None else type
+
+    def struct_result(self, site: FileSite) -> Parameter | None:
+        """The struct that the function that a site is in returns, and where it is then."""
+        about = site.address
+        return self._answer("struct result", about, lambda entries: struct_result(entries, about, self.key))
 
     def is_in_two(self, site: FileSite) -> bool:
         """Whether the function that a site is in returns an integer in two registers."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError, and_more, printable
 from tracer.kinds.model import AttachPoint
-from tracer.kinds.registry import is_return
+from tracer.kinds.registry import KINDS, is_return
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.files.paths import is_pattern, matcher
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _NAMED = 3
 _FEW = 16
 """Functions of a pattern up to which copies of each are looked for."""
+_SMALL = 1 << 20
+"""Bytes of debug information that are read at a start to learn where a function was inlined."""
 
 
 def copies_meant(point: AttachPoint, binary: Binary, functions: Sequence[Function]) -> list[Copy]:
@@ -101,7 +103,10 @@ def calls_of_copies(
     tests = [matcher(other.name) for other in all if other.kind == point.kind and other.name] if names else []
     names = [copy for copy in names if not any(test(copy) or test(binary.readable(copy)) for test in tests)]
     copies = [copy for copy in names if ".part." not in copy]
-    said = _begun_elsewhere(point, binary, name, functions, [copy for copy in names if copy not in copies])
+    parts = [copy for copy in names if copy not in copies]
+    said = _begun_elsewhere(point, binary, name, functions, parts)
+    if not said and not every and ".part." not in name:
+        said = _inlined_too(point, binary, name, functions)
     if not copies:
         return said
     shown = and_more(copies[:_NAMED], len(copies))
@@ -125,3 +130,21 @@ def _begun_elsewhere(
     where, rest = at_places(inlined), " and ".join(map(printable, parts[:_NAMED]))
     what = f"the beginning of {name} was inlined {where}: calls there are no hits; those that go on call {rest}"
     return [what if is_return(point) else f"{what}; {COUNTED}"]
+
+
+def _inlined_too(point: AttachPoint, binary: Binary, name: str, functions: Sequence[Function]) -> list[str]:
+    """The warning that a function was inlined beside its own code, where the file's own debug information is small
+    enough to be read for it.
+    """
+    section = binary.elf.section(".debug_info")
+    if binary.inlined or len(functions) != 1 or section is None or section.size > _SMALL:
+        return []
+    from tracer.resolve.functions.inlining import COUNTED, at_places, inlined_of
+
+    inlined = None
+    with suppress(TracerError):  # of damaged debug information
+        inlined = inlined_of(binary.path, functions[0].address)
+    if inlined is None:
+        return []
+    what = f"{name} was also inlined {at_places(inlined)}: calls there are no hits"
+    return [what if is_return(point) or "call" in KINDS[point.kind].reads else f"{what}; {COUNTED}"]

@@ -69,9 +69,9 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
     if not value.check(ctx, word, span):
         return None
     if value.node is typed.Retval:
-        from tracer.lang.builtins.hit import result
+        from tracer.lang.check.expressions import parameters
 
-        return result.of_functions(ctx, span)
+        return parameters.result(ctx, span)
     type = value.type(ctx) if callable(value.type) else value.type
     return typed.Builtin(type, span, word) if value.node is None else value.node(type, span)
 
@@ -143,7 +143,7 @@ def effect(ctx: Context, node: ast.Call) -> tuple[typed.Stmt, ...]:
 def _here(ctx: Context, node: ast.Call, function: BuiltinFunction) -> bool:
     """Whether a function may be called in this clause; reports it otherwise."""
     needed = function.place
-    if needed not in ("probe", "call", "signal") or ctx.unit.reads(needed):
+    if needed not in ("probe", "call", "signal", "registers") or ctx.unit.reads(needed):
         return True
     where = f"{node.name}() is not known in {ctx.unit.place}"
     return not ctx.misplaced(where, node.span, f"it belongs to a {named(needed)}")

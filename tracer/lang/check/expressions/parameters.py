@@ -1,22 +1,37 @@
-"""`args` and `args.name`: the parameters of the function that was entered, as debug information describes them.
+"""`args`, `args.name` and `retval`: the parameters of the function that was entered and what it returns, as debug
+information describes them.
 
 Those of events of the kernel are in `fields`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.kinds.registry import kind_of
-from tracer.kinds.site import STACK_POINTER
+from tracer.kinds.site import STACK_POINTER, FileSite
 from tracer.lang import suggest, typed
-from tracer.lang.builtins.hit.probe import RETURN_HINT
+from tracer.lang.builtins.hit.probe import FEW, RETURN_HINT
 from tracer.lang.check.expressions import memory, variables
 from tracer.lang.check.expressions.operands import present
-from tracer.lang.fold import cast, convert, fold
+from tracer.lang.fold import cast, packed, string
 from tracer.lang.scope.context import Context
 from tracer.lang.syntax import ast
-from tracer.lang.types import UINT64, IntType, TupleType, Type, is_block, memory_size
+from tracer.lang.types import (
+    UINT8,
+    UINT64,
+    BoolType,
+    EnumType,
+    IntType,
+    PointerType,
+    StructType,
+    TupleType,
+    Type,
+    is_block,
+    memory_size,
+)
 from tracer.lang.types.combine import a_type
 from tracer.lang.types.outside import Parameter
 
@@ -158,15 +173,90 @@ def _at_entry(ctx: Context, parameter: Parameter, type: Type, span: Span) -> typ
     if not is_block(type):
         ctx.error(f"args.{parameter.name} is {a_type(type)}, which cannot be read", span)
         return None
-    items: list[typed.Expr] = []
-    end = 0
-    for offset, size, index, shift in parameter.pieces:
-        items += [typed.IntLit(IntType(8, False), span, 0)] * (offset - end)
-        word: typed.Expr = typed.Arg(UINT64, span, index)
-        if shift:
-            word = fold(typed.Binary(UINT64, span, ">>", word, typed.IntLit(UINT64, span, shift)))
-        items.append(convert(word, IntType(8 * size, False)))
-        end = offset + size
-    items += [typed.IntLit(IntType(8, False), span, 0)] * (memory_size(type) - end)  # what aligns it
-    return typed.Pack(type, span, tuple(items))
+    words = [
+        (offset, size, typed.Arg(UINT64, span, index), shift) for offset, size, index, shift in parameter.pieces
+    ]
+    return packed(type, words, span)
 
+
+def _has_type(context: Context) -> bool:
+    """Whether `retval` has the type of debug information: in a uretprobe it is bpftrace's uint64, unless the program
+    says otherwise.
+    """
+    return context.config.typed_retval or context.unit.reads("call")
+
+
+def result(context: Context, span: Span) -> typed.Expr | None:
+    """`retval`, of the type that all functions of the clause return, else the uint64 that is in the register."""
+    unit = context.unit
+    places = (unit.until or unit).places  # each `ret` of a function is one, and functions of one name are some
+    whole = _in_two(context, places, span) or typed.Retval(UINT64, span)
+    functions = {site.probe for site in places}
+    if not _has_type(context) or context.types.outside is None or not 0 < len(functions) <= FEW:
+        return whole
+    outside = context.types.outside()
+    types = [outside.result_type(site) for site in places]
+    type, *others = types
+    if any(other != type for other in others):
+        _warn_of_types(context, dict(zip([site.probe for site in places], types, strict=True)), span)
+        return whole
+    if isinstance(type, str) and (struct := _struct(context, places, span)) is not None:
+        return struct
+    if isinstance(type, BoolType):
+        return cast(cast(whole, UINT8), type)  # the ABI says nothing of the register's other bytes
+    return cast(whole, type) if isinstance(type, IntType) and type.bits <= 64 else whole
+
+
+def _struct(context: Context, places: Sequence[FileSite], span: Span) -> typed.Expr | None:
+    """The struct that all these functions return; None where they return none, or not all the same."""
+    assert context.types.outside is not None
+    outside = context.types.outside()
+    held, *others = {outside.struct_result(site) for site in places}
+    type = None if held is None or held.type is None or others else context.types.complete(held.type)
+    if held is None or not isinstance(type, StructType):
+        return None
+    first = typed.Retval(UINT64, span)
+    if held.reason:
+        what = f"a part of {held.text}, which {places[0].probe} returns, is not in retval: {held.reason}"
+        context.warn(what, span, "retval is the part in the first general register, as a number")
+        return first
+    if held.indirect:
+        if memory_size(type) > memory.MOST_BYTES:
+            return cast(first, memory.pointer_to(context, type))
+        return memory.load(context, type, first, 0, span)
+    words: tuple[typed.Expr, ...] = first, typed.Call(UINT64, span, "reg", (string(b"dx", span),))
+    return packed(type, [(*piece[:2], words[piece[2]], piece[3]) for piece in held.pieces], span)
+
+
+def _warn_of_types(context: Context, types: dict[str, Type | str], span: Span) -> None:
+    """Where one type is signed or narrow, and another is not that, a number of it looks like another."""
+    numbers = {
+        shown: f"{type}" for shown, type in types.items()
+        if isinstance(type, IntType) and not isinstance(type, PointerType | EnumType)
+    }  # fmt: skip
+    if len(set(numbers.values())) < 2:
+        return
+    (one, type), *others = numbers.items()
+    other, another = next(pair for pair in others if pair[1] != type)
+    what = f"retval is {type} in {one} and {another} in {other}: here it is uint64, the whole register"
+    context.warn(what, span, "write a clause for each type, or a cast")
+
+
+def _in_two(context: Context, places: Sequence[FileSite], span: Span) -> typed.Expr | None:
+    """`retval` of 32-bit functions that return 64 bits; None of others."""
+    narrow = {site.probe: site for site in places if site.word == 4} if min(context.words) < 8 else {}
+    if not narrow or context.types.outside is None or len(narrow) > FEW:
+        return None
+    outside = context.types.outside()
+    wide = [name for name, site in narrow.items() if outside.is_in_two(site)]
+    other = next((site.probe for site in places if site.probe not in wide), None)
+    if not wide:
+        return None
+    if other is not None:
+        what = f"the retval of {wide[0]} is in two registers, and that of {other} in one"
+        context.error(what, span, "write a clause for each of them")
+        return None
+    high = typed.Call(UINT64, span, "reg", (string(b"dx", span),))
+    above = typed.Binary(UINT64, span, "<<", high, typed.IntLit(UINT64, span, 32))
+    low = typed.Binary(UINT64, span, "&", typed.Retval(UINT64, span), typed.IntLit(UINT64, span, (1 << 32) - 1))
+    return typed.Binary(UINT64, span, "|", above, low)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tracer.dataclass import replace
 from tracer.kinds.arch import EM_386, EM_X86_64
 from tracer.lang.types import Type
+from tracer.lang.types.outside import Parameter
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.passing import passed_by_reference
 from tracer.resolve.dwarf.calls.shapes import shape_of
@@ -64,6 +66,48 @@ def result_type(entries: Entries, address: int, key: str) -> Type | str:
         return types.type_of(stated, key)
     except types.UnknownType:
         return NO_NUMBER
+
+
+def struct_result(entries: Entries, address: int, key: str) -> Parameter | None:
+    """The struct that the C or C++ function whose code holds an address returns, and where it is then: `pieces` of rax
+    (0) and rdx (1), or `indirect` at the address in rax. None where it is no struct, or nothing tells. By 3.2.3 of the
+    ABI's document for x86-64.
+    """
+    function = function_at(entries, address)
+    language = dw.RUST if function is None else function.unit.top.number(dw.LANGUAGE, 0)
+    if function is None or entries.elf.machine != EM_X86_64 or language == dw.RUST or language not in dw.SAY_RESULTS:
+        return None
+    stated = attribute(function, dw.TYPE)
+    kind = types.plain(stated)
+    if kind is None or kind.tag not in (dw.STRUCTURE, dw.CLASS, dw.UNION):
+        return None
+    try:
+        result = Parameter("retval", types.spelling(stated), types.type_of(stated, key))
+        if passed_by_reference(kind):
+            return replace(result, pieces=((0, 8, 0, 0),), indirect=True)
+        shape = shape_of(kind)
+    except types.UnknownType:
+        return None
+    if shape.in_memory:
+        return replace(result, pieces=((0, 8, 0, 0),), indirect=True)
+    pieces: list[tuple[int, int, int, int]] = []
+    register = 0
+    for word, held in enumerate(shape.classes):
+        if held == "integer":
+            pieces += _powers_of_two(8 * word, min(8, shape.size - 8 * word), register)
+            register += 1
+    elsewhere = any(held not in ("integer", "") for held in shape.classes)
+    return replace(result, pieces=tuple(pieces), reason=IN_FLOATS if elsewhere else "") if pieces else None
+
+
+def _powers_of_two(offset: int, size: int, register: int) -> list[tuple[int, int, int, int]]:
+    """So many bytes of a register, as pieces whose sizes are those of integers."""
+    pieces, done = [], 0
+    while done < size:
+        part = next(power for power in (8, 4, 2, 1) if power <= size - done)
+        pieces.append((offset + done, part, register, 8 * done))
+        done += part
+    return pieces
 
 
 def is_in_two(entries: Entries, address: int) -> bool:
