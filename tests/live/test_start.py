@@ -93,9 +93,8 @@ def test_a_warm_count_takes_a_quarter_of_the_memory_that_loading_a_compiler_take
 
 
 @pytest.mark.parametrize(
-    "words", [("hist", "F", "arg0"), ("latency", "F"), ("args", "F"), ("trace", "F"), ("stacks", "F"), ("top", "--cpu")],
-    ids=" ".join,
-)  # fmt: skip
+    "words", [("hist", "F", "arg0"), ("latency", "F"), ("args", "F"), ("trace", "F"), ("stacks", "F"), ("top", "--cpu")]
+)
 def test_a_command_loads_little_more_than_its_program(words: tuple[str, ...], tmp_path: Path) -> None:
     """Which is what it takes longer to start: half a millisecond for a module."""
     command = [word.replace("F", "libc:fopen") for word in words]
