@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 from tracer.host.clock import clock_ns
@@ -47,3 +48,13 @@ def test_a_process_that_is_gone_has_no_names() -> None:
     names.copied(2**31 - 1, 8, 1, 0, 3)
     assert (names.name(2**31 - 1, 0, 2), names.name(2**31 - 1, 0, 3)) == (b"name", None)
     assert names.name(2**31 - 1, 0, 0) is None
+
+
+def test_what_a_program_is_given_is_known_before_it_is_used() -> None:
+    with subprocess.Popen(["sleep", "100"], stdin=subprocess.DEVNULL) as process:
+        names = Descriptors()
+        names.used(process.pid, 7, EPOCH + 3)
+        process.kill()
+    names.used(process.pid, 0, EPOCH)
+    names.used(process.pid, 0, EPOCH + 1)
+    assert [names.name(process.pid, 0, EPOCH + closed) for closed in (0, 1)] == [b"/dev/null", None]

@@ -135,9 +135,10 @@ class _Files:
         """What is to be said of descriptors without a name; nothing where there is none."""
         if not self._unnamed:
             return b""
-        said = "descriptor was" if len(self._unnamed) == 1 else "descriptors were"
+        said, shown = ("descriptor was", "is") if len(self._unnamed) == 1 else ("descriptors were", "are")
         names = "" if OPENED in self._told.values() else "; --opened takes names from open(), through eBPF"
-        told = f"tracer: {len(self._unnamed)} {said} closed before the name was read, shown as fd N (?){names}\n"
+        why = f"{said} closed before the name was read, or never open, and {shown} shown as fd N (?)"
+        told = f"tracer: {len(self._unnamed)} {why}{names}\n"
         self._unnamed.clear()
         return told.encode()
 
