@@ -203,8 +203,8 @@ CASES = (
         ("--unsafe",),
         ftrace="signal() is not available with ftrace: a hit is seen after the program has gone on",
     ),
-    Case("a clock on each processor", "profile:hz:599 { print((probe, probetype)); exit(); }"),
-    Case("its short name", "p:ms:5 { print(probe); exit(); }"),
+    Case("a clock on each processor", "profile:hz:599 /cpu == 0/ { print((probe, probetype)); exit(); }"),
+    Case("its short name", "p:ms:5 /cpu == 0/ { print(probe); exit(); }"),
     Case(
         "the processor's time of a program",
         'profile:hz:599 /comm == "acts" && usermode/ { print((usermode, pid == tid, comm)); exit(); }',
@@ -216,8 +216,8 @@ CASES = (
         "work",
         ftrace="a sample does not hold the registers of what was interrupted; --backend bcc can read it",
     ),
-    Case("an event of software", "software:cpu-clock:100000 { print((probe, probetype)); exit(); }"),
-    Case("another name of it", "config = { on_stack_limit = 0 } s:cpu:100000 { print(probe); exit(); }"),
+    Case("an event of software", "software:cpu-clock:100000 /cpu == 0/ { print((probe, probetype)); exit(); }"),
+    Case("another name of it", "config = { on_stack_limit = 0 } s:cpu:100000 /cpu == 0/ { print(probe); exit(); }"),
     Case(
         "samples of one program",
         f"software:cpu-clock:1000000 {_MINE} {{ @[pid] = count(); }} END {{ print(len(@)); clear(@); }}",
