@@ -125,7 +125,7 @@ CASES = (
     Case(
         "clocks and numbers of the hit",
         f"t:syscalls:sys_enter_nanosleep {_MINE} {{ print((elapsed > 0, nsecs > 0, nsecs(monotonic) > 0,"
-        " nsecs(tai) > 0, nsecs(sw_tai) > 0, numaid, cpu < ncpus, usermode, rand < 4294967296)); }",
+        " nsecs(tai) > 0, nsecs(sw_tai) > 0, numaid < ncpus, cpu < ncpus, usermode, rand < 4294967296)); }",
         "sleep",
     ),
     Case(
@@ -226,7 +226,7 @@ CASES = (
     Case(
         "faults of memory", f"software:faults:1 {_MINE} {{ @ = count(); }} END {{ print(@ > 20); clear(@); }}", "work"
     ),
-    Case("counters of the processor", 'hardware:cache-misses:10 { print("hit"); exit(); }'),
+    Case("a name that hardware has not", 'hardware:cache-hits:10 { print("hit"); exit(); }'),
     Case("a name that software has not", "software:migrations:1 { exit(); }"),
     Case("intervals", 'interval:ms:1 { printf("%s ", probe); } i:ms:1 { print((probe, probetype)); exit(); }'),
     Case(
