@@ -70,8 +70,8 @@ def main() -> int:
     path, wrong = build("call-trees"), 0
     programs = {"C++": path} | ({"Go": build_go("call_trees")} if shutil.which("go") else {})
     rows = [
-        "| backend | language | trees | returned | left out | wrong | longer than by the clock inside: median, 99% | by more than"
-        " twice the probes | s |",
+        "| backend | language | trees | returned | left out | wrong | longer than by the clock inside: median, 99% | by"
+        " more than twice the probes | s |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     with tempfile.TemporaryDirectory() as folder:

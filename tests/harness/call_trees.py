@@ -1,4 +1,4 @@
-"""Random trees of calls (`tests/targets/call_trees.cc`, `.go`): what tracer says of them beside what they say themselves."""
+"""Random trees of calls (`tests/targets/call_trees.cc`, `.go`): what tracer says of them beside what they say."""
 
 from __future__ import annotations
 
