@@ -178,6 +178,10 @@ def plan(
     finally:
         if outside.cache_info().currsize:
             outside().keep()
+    if spans and any(clause.until is not None and not clause.until.keys[0] for clause in typed.clauses):
+        from tracer.plan.calls.exits import with_exits
+
+        typed = with_exits(typed, machine())
     from tracer.plan.check import check_arguments
     from tracer.plan.lower import lower
 

@@ -6,6 +6,7 @@ from tests.contract import (
     cases_aggregations,
     cases_builtins,
     cases_found,
+    cases_kernel,
     cases_language,
     cases_maps,
     cases_notes,
@@ -28,6 +29,7 @@ CASES: tuple[Case, ...] = (
     *cases_notes.CASES,
     *cases_builtins.CASES,
     *cases_found.CASES,
+    *cases_kernel.CASES,
     *cases_language.CASES,
 )
 

@@ -210,6 +210,12 @@ CASES = (
         'profile:hz:599 /comm == "acts" && usermode/ { print((usermode, pid == tid, comm)); exit(); }',
         "work",
     ),
+    Case(
+        "a register of what a sample interrupts",
+        'profile:hz:599 /comm == "acts" && usermode/ { print((usym(reg("ip")), reg("sp") > 4096)); exit(); }',
+        "work",
+        ftrace="a sample does not hold the registers of what was interrupted; --backend bcc can read it",
+    ),
     Case("an event of software", "software:cpu-clock:100000 { print((probe, probetype)); exit(); }"),
     Case("another name of it", "config = { on_stack_limit = 0 } s:cpu:100000 { print(probe); exit(); }"),
     Case(

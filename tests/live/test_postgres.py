@@ -73,7 +73,7 @@ def test_queries_are_spans_of_their_process(postgres: Cluster, backend: str, tmp
     assert answer["@"]["SELECT 42;"] == answer["@"]["SELECT 43;"] == transactions
     assert answer["@"]["SELECT pg_sleep(0.1);"] == 1 and "SELECT 1 / 0;" not in answer["@"]
     assert answer["@same"] == {"true": sum(answer["@"].values())} and answer["@ns"] > 1000
-    assert done.err == "Attached 2 probes\ntracer: 1 span left out: its thread has ended, and no end of it was seen\n"
+    assert done.err == "Attached 2 probes\ntracer: 1 span left out: the thread has ended, and no end of it was seen\n"
 
 
 def test_a_long_query_is_counted_by_its_beginning(

@@ -69,6 +69,57 @@ int main(void)
 """
 
 
+REUSES = r"""
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/sched.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sys/sdt.h>
+#include <unistd.h>
+__attribute__((noinline,noclone)) void one(long leave)
+{
+    DTRACE_PROBE1(reuse, start, leave);
+    if (leave) _exit(0);
+    DTRACE_PROBE1(reuse, stop, leave);
+}
+__attribute__((noinline,noclone)) void stray(void) { DTRACE_PROBE1(reuse, stop, 7L); }
+int main(void)
+{
+    pid_t tid = 0;
+    for (int i = 0; i < 4; i++) {
+        struct clone_args args; memset(&args, 0, sizeof args);
+        args.exit_signal = SIGCHLD;
+        if (tid) args.set_tid = (unsigned long)&tid, args.set_tid_size = 1;
+        long p = syscall(SYS_clone3, &args, sizeof args);
+        if (p < 0) { return 1; }
+        if (!p) { if (i < 2) one(1); if (i == 2) stray(); one(0); _exit(0); }
+        tid = p;
+        waitpid(p, 0, 0);
+    }
+    return 0;
+}
+"""
+
+
+def test_what_a_thread_began_and_did_not_end_is_forgotten_with_it(backend: str, tmp_path: Path, clean: None) -> None:
+    """Four threads have one number after each other. Two end inside a span, and an end of the third has no start."""
+    reuses = compiled_c(tmp_path / "reuses", REUSES, "-O1")
+    text = f"span:usdt:{reuses}:reuse:start..usdt:{reuses}:reuse:stop {{ @[arg0, after(arg0), depth] = count(); }}"
+    done = tracer("-f", "json", "--backend", backend, "--follow", "-c", str(reuses), "-e", text)
+    assert maps(done) == {"@": {"0,0,0": 2}}
+    assert done.err == (
+        "Attached 2 probes\n"
+        "tracer: 1 end of spans left out: no start was seen before, as it came before the trace, or is not what the"
+        " span names\n"
+        "tracer: 2 spans left out: the thread has ended, and no end of it was seen\n"
+    )
+
+
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled_c(tmp_path_factory.mktemp("spans") / "spans", PROGRAM, "-O1", "-g", "-pthread")
@@ -87,7 +138,7 @@ def test_spans_of_a_thread_lie_inside_each_other(program: Path, backend: str, cl
         "Attached 2 probes\n"
         "tracer: 1 end of spans left out: no start was seen before, as it came before the trace, or is not what the"
         " span names\n"
-        "tracer: 1 span left out: its thread has ended, and no end of it was seen\n"
+        "tracer: 1 span left out: the thread has ended, and no end of it was seen\n"
     )
 
 
@@ -131,6 +182,20 @@ def test_a_span_goes_from_a_function_to_the_return_of_another(program: Path, bac
     slow = "/duration > 2ms/ { @[arg0] = count(); }"
     done = tracer("-f", "json", "--backend", backend, "-c", str(program), "-e", text.replace("CODE", slow))
     assert maps(done)["@"]["0"] == 1
+
+
+def test_a_predicate_that_holds_for_no_call_and_no_span_is_told(program: Path, backend: str, clean: None) -> None:
+    """A call is hit where it begins and where it ends, and counts once."""
+    text = (
+        f"call:{program}:opened /retval == 77/ {{ @calls = count(); }}"
+        f" span:usdt:{program}:spans:text__start..usdt:{program}:spans:text__done /depth > 5/ {{ @spans = count(); }}"
+    )
+    done = tracer("--backend", backend, "-c", str(program), "-e", text)
+    assert done.err == (
+        "Attached 3 probes\n"
+        f"tracer: call:{program}:opened was hit 3 times, and its predicate never held\n"
+        f"tracer: usdt:{program}:spans:text__done was hit once, and its predicate never held\n"
+    )
 
 
 REFUSED = (

@@ -38,7 +38,8 @@ from tracer.plan.states import Has, State, Unsupported  # noqa: E402
 
 PLACES = {
     "anywhere": "anywhere", "probe": "probes", "return": "uretprobe, call", "call": "call",
-    "signal": "all but BEGIN, END, interval", "user": "BEGIN, END, interval",
+    "signal": "all but BEGIN, END, interval", "registers": "probes, samples, watchpoints",
+    "user": "BEGIN, END, interval",
 }  # fmt: skip
 
 SETTINGS = {

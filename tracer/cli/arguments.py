@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
 
 COMMANDS = (
-    "run", "count", "hist", "latency", "args", "trace", "flow", "top", "stacks", "flame", "syscalls", "profile",
+    "run", "count", "hist", "latency", "args", "trace", "flow", "top", "stacks", "flame", "syscalls", "io", "profile",
     "list", "check", "info", "uprobe", "usdt", "cleanup", "demo",
 )  # fmt: skip
 MODULES = {
     **{name: f"questions.{name}" for name in ("count", "hist", "latency", "args", "trace", "flow", "top", "stacks")},
-    **{name: f"questions.kernel.{name}" for name in ("syscalls", "profile")},
+    **{name: f"questions.kernel.{name}" for name in ("syscalls", "io", "profile")},
     **{name: f"perf_tools.{name}" for name in ("uprobe", "usdt")},
 }
 """Commands whose module is not called like them."""

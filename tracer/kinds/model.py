@@ -214,7 +214,7 @@ class ProbeKind:
     read beside what is known everywhere: "probe" (memory, stack, function of the hit process), "arguments", "note"
     (which says the size and sign of each argument), "return", "call" (how long it took), "fields" (of an event's
     record), "stack" (of a program that is stopped in the kernel, or anywhere), "memory" (of the process alone),
-    "mode" (whether the program was interrupted or the kernel), "signal" (the clause may send one).
+    "mode" (whether the program was interrupted or the kernel), "signal" (the clause may send one), "registers".
     `target` names what it finds in a file, "" where it goes into none; `sites` finds it there. `pattern`:
     provider, name and whether the name is C++'s alone, of what follows the file where it is listed; raises `ValueError`
     with what it takes. `units`: what follows the word where there is no file to list. `places`: what `Site.kind` says

@@ -99,8 +99,8 @@ def _sampling(name: Literal["profile", "software", "hardware"], short: str, form
         return sampled.names(name)
 
     kind = ProbeKind(
-        name, (name, short), form, build, ClauseKind(name, at_hits=True), where, frozenset(("stack", "signal", "mode")),
-        units=(lambda: UNITS) if name == "profile" else names,
+        name, (name, short), form, build, ClauseKind(name, at_hits=True), where,
+        frozenset(("stack", "signal", "mode", "registers")), units=(lambda: UNITS) if name == "profile" else names,
         alone=site, places=(name,), told=("events", "probe"),
     )  # fmt: skip
     return kind
@@ -128,7 +128,7 @@ def _watched(point: AttachPoint, memory: Memory) -> Site:
 WATCHPOINT = ProbeKind(
     "watchpoint", ("watchpoint", "w"), "watchpoint:ADDRESS:LENGTH:MODE or watchpoint:FILE:VARIABLE:MODE", _watchpoint,
     ClauseKind("watchpoint", at_hits=True), "a watchpoint clause",
-    frozenset(("stack", "memory", "signal", "mode")), "variable", watches=_watched, places=("watchpoint",),
+    frozenset(("stack", "memory", "signal", "mode", "registers")), "variable", watches=_watched, places=("watchpoint",),
     told=("watchpoints", "probe"),
 )  # fmt: skip
 

@@ -149,7 +149,8 @@ def _kind(name: AttachKind, spellings: tuple[str, ...], reads: tuple[str, ...], 
     clause, where = (AT_ENDS, "a call") if "call" in reads else (AT_HITS, "a probe")
     return ProbeKind(
         name, spellings, _FORMS[name], lambda text, parts, span: _build(name, text, parts, span),
-        clause, where, frozenset(("probe", "signal", *reads)), "function", True, _sites, _pattern, places=places,
+        clause, where, frozenset(("probe", "signal", "registers", *reads)), "function", True, _sites, _pattern,
+        places=places,
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ def _pattern(fields: list[str]) -> tuple[str, str, bool]:
 
 USDT = ProbeKind(
     "usdt", ("usdt", "U"), _FORM, _build, AT_HITS, "a probe",
-    frozenset(("probe", "signal", "arguments", "note")), "USDT probe", False,
+    frozenset(("probe", "signal", "registers", "arguments", "note")), "USDT probe", False,
     lambda point, file: file.usdt_probes(point), _pattern,
     places=("usdt",), told=("probes", "probe"),
 )  # fmt: skip

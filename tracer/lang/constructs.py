@@ -19,7 +19,7 @@ from tracer.lang.types.operations import Operation
 if TYPE_CHECKING:
     from tracer.lang.scope.context import Context
 
-Place = Literal["anywhere", "probe", "return", "call", "signal"]
+Place = Literal["anywhere", "probe", "return", "call", "signal", "registers"]
 """Where a built-in may be used: everywhere; where a probe is hit; where a function returns; in a clause of calls."""
 
 Role = Literal["value", "statement", "aggregation"]

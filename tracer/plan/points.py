@@ -46,6 +46,16 @@ class Point:
         return in_files(self.sites)
 
 
+def ended(point: Point, hits: int, open_calls: Sequence[str]) -> int:
+    """How often an attach point had a hit, or where it is of calls, one that has ended: it was hit twice in each, and
+    once in those of the `open_calls` (by their functions) that are of it.
+    """
+    if point.clause.written is None or point.clause.closes:
+        return hits
+    functions = {site.function for site in point.places}
+    return (hits - sum([function in functions for function in open_calls])) // 2
+
+
 def points(plan: Plan) -> tuple[Point, ...]:
     """All attach points of probes; those of calls with the sites of their beginnings and of their ends."""
     numbers = first_numbers(plan)

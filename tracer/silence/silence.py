@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from tracer.kinds.site import TailPlace, paths_of
 from tracer.lang import typed
 from tracer.lang.walk import walk_clause
-from tracer.plan.points import Point, points
+from tracer.plan.points import Point, ended, points
 from tracer.render.notices import (
     BreakpointGone,
     CallsMissed,
@@ -134,7 +134,7 @@ class Silence:
         self._poll = now + _POLL_S
 
     def _look_early(self, now: float) -> None:
-        before, hits = self._early_hits, self._session.point_hits()
+        before, hits = self._early_hits, self._point_hits()
         if hits is None or not self._of_probes():
             return
         self._early_hits, self._early = hits, now + (now - self._begun)
@@ -206,23 +206,28 @@ class Silence:
     # --- which ---
 
     def _of_probes(self) -> tuple[Point, ...]:
-        self._points = self._points or points(self._plan)
+        """What the user wrote. Behind it is what is tracer's own (`Clause.unasked`)."""
+        self._points = self._points or tuple([point for point in points(self._plan) if not point.clause.unasked])
         return self._points
+
+    def _point_hits(self) -> Sequence[int] | None:
+        hits = self._session.point_hits()
+        return None if hits is None else hits[: len(self._of_probes())]
 
     def _asked(self) -> list[int]:
         """The attach points that have sites, or got some later and were hit there."""
-        hits = self._hits or [0] * len(self._points)
-        return [number for number, point in enumerate(self._points) if point.sites or hits[number]]
+        every = enumerate(self._points)
+        return [number for number, point in every if point.sites or (self._hits and self._hits[number])]
 
     def _silent(self, patient: bool = False) -> list[int] | None:
         """The attach points without a hit; None where that is not known at the moment."""
         every = self._of_probes()
-        hits = self._session.point_hits()
+        hits = self._point_hits()
         for _ in range(_TRIES if patient else 0):
             if hits is not None:
                 break
             time.sleep(0.01)
-            hits = self._session.point_hits()
+            hits = self._point_hits()
         if hits is None:
             return None
         if self._plan.shared and self._session.hits() == 0:
@@ -259,7 +264,7 @@ class Silence:
     def _await(self, now: float) -> None:
         """Tells of hits where none had come at first."""
         self._poll = now + _POLL_S if self._awaited else float("inf")
-        hits = self._session.point_hits() if self._awaited else None
+        hits = self._point_hits() if self._awaited else None
         if hits is None:
             return
         for awaited in [*self._awaited]:
@@ -313,26 +318,26 @@ class Silence:
         """Attach points that were hit, and whose predicate held for none, where that shows in what is not there."""
         if self._target.follow or outcome.loss:
             return
+        under_way = [call.function for call in outcome.open_calls]
         for number, point in enumerate(self._points):
-            if number in silent or number in self._session.gone or point.clause.predicate is None or not point.places:
+            predicate, body = point.clause.as_written
+            if number in silent or number in self._session.gone or predicate is None or not point.places:
                 continue
-            hits = self._hits[number]
-            if hits and self._is_untouched(point.clause, outcome):
+            hits = ended(point, self._hits[number], under_way)
+            if hits and self._is_untouched(body, outcome):
                 yield NeverHeld(point.text, hits)
 
-    def _is_untouched(self, clause: typed.Clause, outcome: Outcome) -> bool:
+    def _is_untouched(self, body: tuple[typed.Stmt, ...], outcome: Outcome) -> bool:
         """Whether what each run of the body does first has never been done."""
-        first = clause.body[0] if clause.body else None
+        first = body[0] if body else None
         if isinstance(first, _EMITS):
             return not outcome.told
         if not isinstance(first, _WRITES):
             return False
         taken = (typed.Delete, typed.Deleted, typed.Clear, typed.Zero)
         clauses = (*(probe.clause for probe in self._plan.probes), *self._plan.user)
-        lacking = any(
-            isinstance(node, taken) and node.map == first.map for other in clauses for node in walk_clause(other)
-        )
-        return not lacking and not self._session.maps.snapshot(first.map).items
+        nodes = (node for other in clauses for node in walk_clause(other) if isinstance(node, taken))
+        return first.map not in {node.map for node in nodes} and not self._session.maps.snapshot(first.map).items
 
     def _unhit(self, silent: Collection[int]) -> Iterator[Notice]:
         """Sites of wildcards that others were hit of. That a function was not called is no news there: it is told

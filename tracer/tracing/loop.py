@@ -244,6 +244,8 @@ class _Trace:
                 self.controls.stop = True
             if self.controls.print_maps:
                 self.signalled()
+            if self.calls is not None and self.code is None:
+                self.calls.look(lambda moment: self.consume(self.session.events(0, moment)))
             if self.code is not None or (self.watched is not None and self.watched.ended()):
                 return
             self.consumer.flush()
@@ -391,6 +393,6 @@ def probe_count(plan: Plan, left_out: Sequence[Site] = ()) -> int:
     missing = {(site.spot, site.kind) for site in left_out}
     names = (
         {site.probe for variant in probe.variants for site in variant.sites if (site.spot, site.kind) not in missing}
-        for probe in plan.probes if probe.clause.ends is None
+        for probe in plan.probes if probe.clause.ends is None and not probe.clause.unasked
     )  # fmt: skip
     return len(plan.user) + sum(map(len, names))

@@ -258,10 +258,10 @@ def test_the_first_statement_tells_whether_a_predicate_ever_held() -> None:
     """Only what each run of the body does for sure."""
     found, _, _ = silence((4,))
     untold, told = Outcome(0, Loss(), 4, 1), Outcome(0, Loss(), 4, 1, told=True)
-    prints = probe([typed.Printf(ir.N, 0, ())])
+    prints = (typed.Printf(ir.N, 0, ()),)
     assert found._is_untouched(prints, untold) and not found._is_untouched(prints, told)
-    assert not found._is_untouched(probe([typed.Exit(ir.N, ir.num(0, UINT8))]), untold)
-    assert not found._is_untouched(probe([]), untold)
+    assert not found._is_untouched((typed.Exit(ir.N, ir.num(0, UINT8)),), untold)
+    assert not found._is_untouched((), untold)
 
 
 def test_a_breakpoint_of_a_function_is_forgotten_without_that_of_its_return() -> None:

@@ -193,6 +193,8 @@ class Fetches:
                 return ToldName(self.attacher.late)
             case values.BuiltIn(name="cpid"):
                 return ChildPid()
+            case values.Register() if self.attacher.unread:
+                raise NotExpressible("a sample does not hold the registers of what was interrupted")
             case values.Argument() | values.ReturnValue() | values.Register():
                 return self.value(source)
             case values.Memory() | values.Text() | values.Bytes() if (index := self._holding(source.base)) is not None:

@@ -127,10 +127,11 @@ def run(
     asked: Asked, results: Results, text: str, stacks: Any = None, instead: Mapping[str, str] | None = None,
     ends_s: float | None = None, text_as: "Callable[..., Renderer] | None" = None,
     as_wanted: "Callable[[Notice], Notice | None] | None" = None,
+    results_as: "Callable[..., Renderer] | None" = None,
 ) -> int:  # fmt: skip
     """Runs the program `text`, or shows it. `instead`: for words of an error what to say beside its remedy.
-    `ends_s`: after so many seconds the program ends the trace. `text_as` makes what prints results as text, and
-    `as_wanted` what is said in the place of a notice, where these are not as ever.
+    `ends_s`: after so many seconds the program ends the trace. `text_as` makes what prints results as text,
+    `results_as` in whichever format, and `as_wanted` what is said in the place of a notice, where not as ever.
     """
     if results.show:
         sys.stdout.write(text)
@@ -146,7 +147,7 @@ def run(
         "json" if results.json else "text", results.output, beside(results.also, results.output), stacks=stacks,
         warnings=not asked.no_warnings,
         status=status_line(asked.quiet or asked.child is not None, ends_s),  # its output would run into the line
-        text_as=text_as, as_wanted=as_wanted,
+        text_as=text_as, as_wanted=as_wanted, results_as=results_as,
     )  # fmt: skip
     with asked.prepared(Source(text), ()) as prepared, ExitStack() as stack:
         try:

@@ -15,11 +15,15 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
 
 if __name__ == "__main__":  # run by its path, isolated
     sys.path.insert(0, os.path.abspath(f"{__file__}/../../../.."))
+
+if TYPE_CHECKING:
+    from tracer.kernel.perf import Ring
 
 _ROUNDS, _CALLS = 100, 4
 """As few calls at a time as leave the processor's caches to others in between: the probes of a program that does
@@ -32,7 +36,7 @@ _SURE, _UNSURE_NS = 15 / 16, 300
 as backends may take the time later or earlier than a sample does.
 """
 _SAMPLE_TYPE = 1 << 1 | 1 << 2 | 1 << 10  # TID, TIME, RAW
-_TIME_AT = 16
+_TIME, _TIME_AT = struct.Struct("<Q"), 8
 
 Cost = tuple[int, int, int]
 """Nanoseconds: what two probes take of the call between them, what the one at the entry takes in all, and the one at
@@ -112,7 +116,8 @@ def measure(instruction: str, returns: bool, stack: ExitStack) -> Cost:
 
     bare = min(taken() for _ in range(_ROUNDS))
     first = scratch.probe(BODY, False, _SAMPLE_TYPE)
-    with mmap.mmap(first, mmap.PAGESIZE * 33) as ring:
+    ring = perf.Ring.over(first, mmap.PAGESIZE * 32)
+    try:
         call(5)  # the first hits find pages
         entry = min(_emptied(ring, taken) for _ in range(_ROUNDS)) - bare
         perf.set_output(scratch.probe(BODY + (0 if returns else len(code)), returns, _SAMPLE_TYPE), first)
@@ -120,10 +125,13 @@ def measure(instruction: str, returns: bool, stack: ExitStack) -> Cost:
         between, outside = list[float](), list[float]()
         for _ in range(_ROUNDS):
             whole = _emptied(ring, taken)
-            times = list(_times(ring))
+            samples = (content for kind, _, content in perf.records(ring.take()) if kind == perf.RECORD_SAMPLE)
+            times = [_TIME.unpack_from(content, _TIME_AT)[0] for content in samples]
             inside = [after - before for before, after in zip(times[::2], times[1::2], strict=False)]
             between += inside
             outside.append(whole - sum(inside) / _CALLS)
+    finally:
+        ring.unmap()
     shortest = min(between, default=0.0) * _SURE
     whole = shortest + max((min(outside) - bare) * _SURE - _UNSURE_NS, 0)
     # What both take in all counts for whoever calls the function, so the two are that together.
@@ -131,24 +139,9 @@ def measure(instruction: str, returns: bool, stack: ExitStack) -> Cost:
     return round(shortest), max(round(entry), 1), max(round(whole - entry), 1)
 
 
-def _emptied(ring: object, then: object) -> float:
-    ring[1032:1040] = ring[1024:1032]  # type: ignore[index]  # all that is written is read
-    return then()  # type: ignore[operator, no-any-return]
-
-
-def _times(ring: object) -> Iterator[int]:
-    """The times of the samples of a ring that nobody has read."""
-    import mmap
-
-    head, position = struct.unpack("<QQ", ring[1024:1040])  # type: ignore[index]
-    data = ring[mmap.PAGESIZE :]  # type: ignore[index]
-    while position < head:
-        start = position % len(data)
-        whole = data[start:] + data[:start]
-        size = struct.unpack_from("<H", whole, 6)[0]
-        if struct.unpack_from("<I", whole)[0] == 9:
-            yield struct.unpack_from("<Q", whole, _TIME_AT)[0]
-        position += size
+def _emptied(ring: Ring, then: Callable[[], float]) -> float:
+    ring.take()
+    return then()
 
 
 def main() -> None:

@@ -51,7 +51,7 @@ class MapDecl:
 @dataclass(frozen=True, slots=True)
 class Until:
     """The end of a span: its kind of clause, attach point and sites, and the key that the start and the end compute, ()
-    for the thread.
+    for the thread. `exits`: the event of a thread's end, where what the thread has started is to be forgotten then.
     """
 
     kind: ClauseKind
@@ -59,6 +59,7 @@ class Until:
     span: Span
     sites: tuple[Site, ...]
     keys: tuple[tuple[Expr, ...], tuple[Expr, ...]] = ((), ())
+    exits: tuple[Site, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,9 @@ class Clause:
     uretprobe), or in user space. `slots` are the types of the scratch variables. `names` are the attach
     points as written, `spans` where they stand. `ends`: the id of the clause that runs where the calls begin which end
     at the sites of this one: both are of the same attach points (`plan.calls`).
-    `until`: of a span, which begins at the `sites`; `closes`: it is the clause at the end of one.
+    `until`: of a span, which begins at the `sites`; `closes`: it is the clause at the end of one. `unasked`:
+    it is tracer's own, at an event that nobody has named. `written`: of a call or span, the predicate and the body as
+    they were written, at the attach point that tells whether it was hit.
     """
 
     id: int
@@ -84,6 +87,13 @@ class Clause:
     ends: int | None = None
     until: Until | None = None
     closes: bool = False
+    unasked: bool = False
+    written: tuple[Expr | None, tuple[Stmt, ...]] | None = None
+
+    @property
+    def as_written(self) -> tuple[Expr | None, tuple[Stmt, ...]]:
+        """The predicate and the body that a hit leads to."""
+        return self.written or (self.predicate, self.body)
 
     @property
     def is_end(self) -> bool:
@@ -103,9 +113,11 @@ class Calls:
     arguments; `memory` what was read there as they began ("" for nothing). `read` is where these stand in the text, and
     their types, the `noted` arguments first. `unseen` counts ends whose beginning was not seen, `abandoned` calls
     without an end, which others in their place have shown. `functions` are the names by number.
+    `innermost`: the map of the innermost call of a function in a thread, "" where nobody asks for `depth`.
 
     Of a span (`is_span`) the one "function" is the span, and `open` has those under way by thread, or by `keys` (where
-    they stand in the text), and by how many are under way around it with that key. None is shown to be abandoned.
+    they stand in the text), and by how many are under way around it with that key. `abandoned` counts
+    those whose thread has ended ("" where that is not seen).
     """
 
     open: str
@@ -118,6 +130,7 @@ class Calls:
     goroutine: bool = False
     is_span: bool = False
     keys: tuple[tuple[Span, Type], ...] = ()
+    innermost: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ def with_spans(program: Program) -> Program:
     """The program, whose clauses of spans are two each. Raises `ProgramError` for what such a clause cannot read."""
     clauses: list[Clause] = []
     maps, kept = dict(program.maps), [*program.calls]
+    exits: list[Clause] = []
     faults: list[Diagnostic] = []
     fresh = 1 + max(clause.id for clause in program.clauses)
     for clause in program.clauses:
@@ -51,15 +52,18 @@ def with_spans(program: Program) -> Program:
             continue
         span = _Span(clause, clause.until, faults)
         both = [span.start(), span.end(fresh)]
+        fresh += 1
         # Where a hit is of both it ends the span before it, and then starts another.
         shared = {site.spot for site in clause.sites} & {site.spot for site in clause.until.sites}
         clauses += reversed(both) if shared else both
         maps.update({decl.name: decl for decl in span.maps()})
         kept.append(span.calls())
-        fresh += 1
+        if clause.until.exits:
+            exits.append(span.exit(fresh))
+            fresh += 1
     if faults:
         raise ProgramError(program.source, sorted(faults, key=lambda fault: fault.span.start))
-    return replace(program, clauses=tuple(clauses), maps=maps, calls=tuple(kept))
+    return replace(program, clauses=(*clauses, *exits), maps=maps, calls=tuple(kept))
 
 
 class _Span:
@@ -80,8 +84,9 @@ class _Span:
         number, memory = self._clause.id, bool(self._reads.read)
         return Calls(
             f"@ open spans of clause {number}", f"@ memory spans of clause {number}" if memory else "",
-            f"@ unseen spans of clause {number}", "", (named,), read, len(self._reads.noted), is_span=True,
-            keys=tuple([(part.span, part.type) for part in self._until.keys[0]]),
+            f"@ unseen spans of clause {number}",
+            f"@ left spans of clause {number}" if self._until.exits else "", (named,), read, len(self._reads.noted),
+            is_span=True, keys=tuple([(part.span, part.type) for part in self._until.keys[0]]),
         )  # fmt: skip
 
     def maps(self) -> list[MapDecl]:
@@ -94,7 +99,7 @@ class _Span:
         decls = [inner(calls.open, (*key, UINT64), self._reads.note_type), inner(self._levels, key, UINT64)]
         if calls.memory:
             decls.append(inner(calls.memory, (*key, UINT64), self._reads.memory_type))
-        return [*decls, inner(calls.unseen, (), UINT64)]
+        return decls + [inner(name, (), UINT64) for name in (calls.unseen, calls.abandoned) if name]
 
     def start(self) -> Clause:
         """The clause that notes a start."""
@@ -140,7 +145,14 @@ class _Span:
         return replace(
             self._clause, id=number, kind=self._until.kind, names=(self._until.name,), spans=(self._until.span,),
             sites=self._until.sites, predicate=None, body=(*steps, *body), slots=slots, until=None, closes=True,
+            written=self._clause.as_written,
         )  # fmt: skip
+
+    def exit(self, number: int) -> Clause:
+        """The clause, of that number, that forgets what a thread has started and not ended as it ends."""
+        from tracer.plan.calls.exits import at_exit
+
+        return at_exit(self._clause, number, self.calls(), self._levels, self._starts)
 
     def _found(self, map: str, key: tuple[Expr, ...], slot: int) -> Stmt:
         there = Find(BOOL, self._span, map, key, slot)

@@ -139,6 +139,7 @@ class _Split:
         begin = replace(
             clause, predicate=None, body=self._beginning(),
             slots=(UINT64, UINT64, self._reads.note_type, *self._times.slots), sites=self._entries(),
+            written=clause.as_written,
         )  # fmt: skip
         slots = (
             *clause.slots, self._reads.note_type, self._reads.memory_type, UINT64, *(UINT64 for _ in TIMES),
@@ -160,8 +161,8 @@ class _Split:
         decls += [inner(name, (), UINT64) for name in (calls.unseen, calls.abandoned)]
         if calls.memory:
             decls.append(inner(calls.memory, key, self._reads.memory_type))
-        if self._reads.deep:
-            decls.append(inner(self._name("innermost"), key[:-1], UINT64))
+        if calls.innermost:
+            decls.append(inner(calls.innermost, key[:-1], UINT64))
         return decls + self._times.maps()
 
     def calls(self) -> Calls:
@@ -171,6 +172,7 @@ class _Split:
         return Calls(
             self._name("open"), memory, self._name("unseen"), self._name("left"),
             self._functions, read, len(self._reads.noted), self._goroutine,
+            innermost=self._name("innermost") if self._reads.deep else "",
         )  # fmt: skip
 
     def _name(self, what: str) -> str:

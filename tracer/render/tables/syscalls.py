@@ -73,6 +73,11 @@ class SyscallTable(TextRenderer):
         self.write(b"\n".join(lines) + b"\n")
 
 
+def error_name(number: int) -> str:
+    """`ENOENT`; the number where it has no name."""
+    return str(_ERRORS.get(number, number))
+
+
 def _numbers(calls: int, errors: int, total: int) -> tuple[bytes, ...]:
     failed = b"%d" % errors if errors else b""
     return b"%d" % calls, failed, duration(total), duration(total // calls) if calls else b""
@@ -86,5 +91,5 @@ def _line(cells: Sequence[bytes], last: bytes) -> bytes:
 def _named(errors: Mapping[int, int]) -> bytes:
     """`  ENOENT 45, EACCES 2`, the most frequent first."""
     ordered = sorted(errors.items(), key=lambda item: (-item[1], item[0]))
-    words = [f"{_ERRORS.get(number, number)} {count}" for number, count in ordered]
+    words = [f"{error_name(number)} {count}" for number, count in ordered]
     return f"  {', '.join(words)}".encode() if words else b""

@@ -84,6 +84,7 @@ class Attachment:
         self._paused: list[int] = []
         cpus = perf.online_cpus()
         self._tells_lost = abilities.format_lost
+        self._of_kernel, self._unsampled = not program.plan.places, 0
         self._undo = ExitStack()
         try:
             if program.awaits_samples or not all(opening.counted for opening in openings):
@@ -325,15 +326,19 @@ class Attachment:
     @property
     def missed(self) -> tuple[str, ...]:
         """The sentences for the end about what may have been missed."""
-        if self.reader is None or not self.reader.throttled:
+        if self.reader is None or not (self.reader.throttled or self._unsampled):
             return ()
-        from tracer.backends.sampling import held_back
+        from tracer.backends.sampling import held_back, unsampled
 
-        return (held_back(self.reader.throttled),)
+        said = (unsampled(self._unsampled, bool(self._pids)),) if self._unsampled else ()
+        return (*said, held_back(self.reader.throttled)) if self.reader.throttled else said
 
     def settle(self) -> None:
         """Takes note that all samples have been read: the missing ones are lost."""
-        if self.reader is not None and not self._tells_lost and not self.shape.told:
+        if self.reader is not None and self._tells_lost and self._of_kernel and not self.shape.told:
+            seen = [self.descriptors.total(number) for number in self._proper() if self.descriptors.sampled[number]]
+            self._unsampled = max(sum(hits - lost for hits, lost in seen) - self.reader.read, 0)
+        elif self.reader is not None and not self._tells_lost and not self.shape.told:
             # The rings tell of a loss only with the next sample that fits. Each hit was written or lost.
             sampled = [number for number in self._proper() if self.descriptors.sampled[number]]
             hits = sum(self.descriptors.total(number)[0] for number in sampled)

@@ -106,6 +106,11 @@ def names() -> SyscallType:
     return SyscallType(name="syscall", members=tuple(members))
 
 
+def numbers() -> dict[str, int]:
+    """The numbers of the system calls of programs of this machine's own width, by their names."""
+    return dict(_numbered(_AARCH64 if native() is AARCH64 else _X86_64))
+
+
 def _numbered(table: str) -> Iterator[tuple[str, int]]:
     number = 0
     for word in table.split():

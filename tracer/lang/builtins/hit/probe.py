@@ -278,7 +278,7 @@ FUNCTIONS = (
     ),
     BuiltinFunction(
         "reg", "value", "reg(name)", (Parameter("text", "the register of reg()"),), UINT64,
-        "what a register holds at the hit", '@[usym(reg("ip"))] = count();', place="probe", rule=_register,
+        "what a register holds at the hit", '@[usym(reg("ip"))] = count();', place="registers", rule=_register,
         lower=_read_register,
     ),
 )  # fmt: skip

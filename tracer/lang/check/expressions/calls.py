@@ -143,7 +143,7 @@ def effect(ctx: Context, node: ast.Call) -> tuple[typed.Stmt, ...]:
 def _here(ctx: Context, node: ast.Call, function: BuiltinFunction) -> bool:
     """Whether a function may be called in this clause; reports it otherwise."""
     needed = function.place
-    if needed not in ("probe", "call", "signal") or ctx.unit.reads(needed):
+    if needed not in ("probe", "call", "signal", "registers") or ctx.unit.reads(needed):
         return True
     where = f"{node.name}() is not known in {ctx.unit.place}"
     return not ctx.misplaced(where, node.span, f"it belongs to a {named(needed)}")

@@ -73,7 +73,10 @@ def _moved(ctx: Context, op: str, pointer: typed.Expr, count: typed.Expr, span: 
 
 def amount(ctx: Context, of: Type, count: typed.Expr) -> typed.Expr:
     """The amount that `+ count` adds to a value of a type: to a pointer so many of what it leads to."""
-    return memory.scaled(ctx, count, of.target or IntType(8)) if isinstance(of, PointerType) else count
+    if not isinstance(of, PointerType):
+        return count
+    memory.step(ctx, of, count.span)
+    return memory.scaled(ctx, count, of.target or IntType(8))
 
 
 def _converted(

@@ -1,0 +1,1 @@
+"""The tools of bpftrace, unchanged, beside bpftrace: `python -m scripts.peers BPFTRACE FOLDER`."""
