@@ -1,13 +1,16 @@
 """`tracer io`: what programs read and write, by file."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from tracer.cli.options import Asked
 from tracer.cli.questions.asking import Counting, Results, question, run
+
+if TYPE_CHECKING:
+    from tracer.render.renderer import Renderer
 
 EXAMPLE = "sudo tracer io -p 4242 -d 10"
 
@@ -52,8 +55,9 @@ def command(
     top = counting.top
     counting.top = None  # each map has other greatest ones
     text = program(slower, opened, counting)
-    table = partial(FileJson if results.json else FileTable, top)
-    return run(asked, results, text, ends_s=counting.ends_s, results_as=table, as_wanted=as_wanted)
+    tables: dict[str, Callable[..., Renderer]] = {"text": partial(FileTable, top), "json": partial(FileJson, top)}
+    told = partial(as_wanted, only=frozenset((*_READS, *_WRITES, *_OTHERS, *_BETWEEN)))
+    return run(asked, results, text, ends_s=counting.ends_s, results_as=tables, as_wanted=told)
 
 
 def program(slower: "str | None", opened: bool, counting: Counting) -> str:
