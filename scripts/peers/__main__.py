@@ -45,7 +45,7 @@ class Run:
 
     @staticmethod
     def start(command: tuple[str, ...], file: Path) -> Run:
-        out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - `Run` keeps them
         process = subprocess.Popen([*command, str(file)], stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=ROOT)
         return Run(process, out, err)
 
