@@ -244,6 +244,8 @@ class _Trace:
                 self.controls.stop = True
             if self.controls.print_maps:
                 self.signalled()
+            if self.calls is not None and self.code is None:
+                self.calls.look(lambda moment: self.consume(self.session.events(0, moment)))
             if self.code is not None or (self.watched is not None and self.watched.ended()):
                 return
             self.consumer.flush()

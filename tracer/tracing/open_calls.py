@@ -7,7 +7,7 @@ stack pointer there: what lies below it on the same stack has gone.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from tracer.dataclass import dataclass, replace
@@ -23,6 +23,9 @@ from tracer.results.values import MapStore
 
 _MOST = 8
 """Calls that are told of."""
+_LOOK_S = 0.25
+_MANY = 1 << 12
+"""Notes of calls among which those of threads that have ended are looked for: a quarter of what there is room for."""
 _LONGEST = 60
 """Characters of an expression, and of a string."""
 
@@ -49,8 +52,42 @@ class OpenCalls:
     def __init__(self, program: Program, maps: MapStore) -> None:
         self._program, self._maps = program, maps
         self._detached = 0
+        self._due = time.monotonic() + _LOOK_S
+        self._many = dict.fromkeys([calls.open for calls in program.calls if not calls.is_span], _MANY)
+        self._forgotten = 0
         # Ends are attached before beginnings: what ended in between began before the trace.
         self._before = {calls.unseen: self._number(calls.unseen) for calls in program.calls}
+
+    def look(self, catch_up: Callable[[int], None]) -> None:
+        """Called now and then: makes room for new calls where many were left by threads that have ended since.
+        `catch_up` handles what has happened until a moment of CLOCK_MONOTONIC: ends of these calls may be among it.
+        """
+        if time.monotonic() < self._due:
+            return
+        for calls in self._program.calls:
+            if not calls.is_span:
+                self._forget(calls, catch_up)
+        self._due = time.monotonic() + _LOOK_S
+
+    def _forget(self, calls: Calls, catch_up: Callable[[int], None]) -> None:
+        notes = self._maps.snapshot(calls.open).items
+        if len(notes) < self._many[calls.open]:
+            return
+        began = {key[0]: note[0] for key, note in notes.items() if isinstance(note, tuple)}
+        ended = {
+            thread for thread, when in began.items()
+            if isinstance(thread, int) and isinstance(when, int) and has_ended(thread, when)
+        }  # fmt: skip
+        left = {key: note for key, note in notes.items() if key[0] in ended}
+        catch_up(time.monotonic_ns())
+        now = self._maps.snapshot(calls.open).items
+        for key in [key for key, note in left.items() if now.get(key) == note]:
+            self._forgotten += 1
+            for name in filter(None, (calls.open, calls.memory)):
+                self._maps.delete(name, key)
+            if calls.innermost:
+                self._maps.delete(calls.innermost, key[:-1])
+        self._many[calls.open] = max(_MANY, 3 * (len(notes) - len(left)) // 2)
 
     def detach(self) -> None:
         """Called before that is done."""
@@ -59,6 +96,7 @@ class OpenCalls:
     def under_way(self, loss: Loss) -> list[OpenCall]:
         """The calls that were under way at the end, the oldest first; `loss` counts the others that had no end."""
         threads = _Threads()
+        loss.abandoned += self._forgotten
         open_calls: list[OpenCall] = []
         for calls in self._program.calls:
             if calls.is_span:

@@ -113,6 +113,7 @@ class Calls:
     arguments; `memory` what was read there as they began ("" for nothing). `read` is where these stand in the text, and
     their types, the `noted` arguments first. `unseen` counts ends whose beginning was not seen, `abandoned` calls
     without an end, which others in their place have shown. `functions` are the names by number.
+    `innermost`: the map of the innermost call of a function in a thread, "" where nobody asks for `depth`.
 
     Of a span (`is_span`) the one "function" is the span, and `open` has those under way by thread, or by `keys` (where
     they stand in the text), and by how many are under way around it with that key. `abandoned` counts
@@ -129,6 +130,7 @@ class Calls:
     goroutine: bool = False
     is_span: bool = False
     keys: tuple[tuple[Span, Type], ...] = ()
+    innermost: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,14 @@ from tracer.lang.typed import (
     Call,
     Cast,
     Clause,
+    Delete,
     Expr,
+    Find,
     If,
     IntLit,
     Load,
+    MapDecl,
+    MapSet,
     Pack,
     Part,
     Return,
@@ -36,7 +40,7 @@ from tracer.lang.typed import (
     Var,
     Within,
 )
-from tracer.lang.types import BOOL, UINT64, BoolType, IntType, PointerType, StringType, TupleType
+from tracer.lang.types import BOOL, UINT64, BoolType, IntType, PointerType, StringType, TupleType, Type
 from tracer.lang.types.operations import Operation
 from tracer.lang.walk import below, walk, walk_clause
 
@@ -47,6 +51,9 @@ where time is counted, how much probes had taken by then, and calls that had end
 
 TIMES = ("duration", "self_time", "probe_time")
 """The values of a call that are times."""
+
+_MOST_CALLS = 1 << 14
+"""Calls or spans under way, of a clause."""
 
 _PURE = (
     IntLit, BoolLit, StrLit, Arg, Unary, Binary, Ternary, Cast, Part, Within, Pack, TupleExpr, TupleItem, Load, Str,
@@ -100,6 +107,33 @@ class Reads:
     @property
     def memory_type(self) -> TupleType:
         return TupleType(tuple(expression.type for expression in self.read) or (UINT64,))
+
+    @property
+    def slots(self) -> tuple[Type, ...]:
+        """The types of the variables of its own."""
+        return (self.note_type, self.memory_type, UINT64, *(UINT64 for _ in self.values))
+
+    def kept(self, memory: str, key: tuple[Expr, ...], span: Span) -> list[Stmt]:
+        """The statements that read memory and keep it in a map ("" for none). What cannot be read ends the clause."""
+        if not memory:
+            return []
+        return [MapSet(span, memory, key, TupleExpr(self.memory_type, span, tuple(self.read)))]
+
+    def taken(self, map: str, key: tuple[Expr, ...], slot: int, span: Span) -> list[Stmt]:
+        """Those that find what was kept, `record` or `memory` by its `slot`, and delete it. Where it is not there, that
+        has been counted: it could not be read, or there was no room.
+        """
+        if not map:
+            return []
+        missing = Unary(BOOL, span, "!", Find(BOOL, span, map, key, slot))
+        return [If(span, missing, (Return(span),), ()), Delete(span, map, key)]
+
+    @property
+    def asked(self) -> tuple[Stmt, ...]:
+        """What the user wrote, behind its predicate."""
+        if self.condition is None:
+            return self.body
+        return (If(self.condition.span, self.condition, self.body, ()),)
 
     def _block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """Statements as they are at the end of the call."""
@@ -230,6 +264,11 @@ def _number_in(values: list[Expr], node: Expr) -> int:
 def _bare(node: Expr) -> Expr:
     """The expression without its places in the text: the same wherever it stands."""
     return replace(below(node, _bare), span=NOWHERE)
+
+
+def inner_map(name: str, key: tuple[Type, ...], value: Type, span: Span) -> MapDecl:
+    """The declaration of a map of tracer's own for as many calls or spans as are followed."""
+    return MapDecl(name, key, "scalar", value, span, (), _MOST_CALLS, inner=True)
 
 
 def word(op: str, left: Expr, right: Expr) -> Expr:

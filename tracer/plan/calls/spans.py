@@ -16,7 +16,6 @@ from tracer.lang.typed import (
     Clause,
     Delete,
     Expr,
-    Find,
     If,
     IntLit,
     MapAdd,
@@ -27,14 +26,12 @@ from tracer.lang.typed import (
     Return,
     Stmt,
     TupleExpr,
-    Unary,
     Until,
     Var,
     VarSet,
 )
-from tracer.lang.types import BOOL, UINT64, Type
-from tracer.plan.calls.reads import BEGAN, Reads, word
-from tracer.plan.calls.split import MOST_CALLS
+from tracer.lang.types import BOOL, UINT64
+from tracer.plan.calls.reads import BEGAN, Reads, inner_map, word
 
 _VALUES = ("duration", "depth")
 
@@ -91,15 +88,12 @@ class _Span:
 
     def maps(self) -> list[MapDecl]:
         """The maps of the clause."""
-        calls, key = self.calls(), tuple([part.type for part in self._starts])
-
-        def inner(name: str, key: tuple[Type, ...], value: Type) -> MapDecl:
-            return MapDecl(name, key, "scalar", value, self._span, (), MOST_CALLS, inner=True)
-
-        decls = [inner(calls.open, (*key, UINT64), self._reads.note_type), inner(self._levels, key, UINT64)]
+        calls, key, span = self.calls(), tuple([part.type for part in self._starts]), self._span
+        decls = [inner_map(calls.open, (*key, UINT64), self._reads.note_type, span)]
+        decls.append(inner_map(self._levels, key, UINT64, span))
         if calls.memory:
-            decls.append(inner(calls.memory, (*key, UINT64), self._reads.memory_type))
-        return decls + [inner(name, (), UINT64) for name in (calls.unseen, calls.abandoned) if name]
+            decls.append(inner_map(calls.memory, (*key, UINT64), self._reads.memory_type, span))
+        return decls + [inner_map(name, (), UINT64, span) for name in (calls.unseen, calls.abandoned) if name]
 
     def start(self) -> Clause:
         """The clause that notes a start."""
@@ -112,9 +106,7 @@ class _Span:
             MapSet(span, calls.open, key, noted),
             MapSet(span, self._levels, self._starts, word("+", level, self._number(1))),
         ]  # fmt: skip
-        if calls.memory:  # what cannot be read ends the clause
-            held = TupleExpr(self._reads.memory_type, span, tuple(self._reads.read))
-            steps.append(MapSet(span, calls.memory, key, held))
+        steps += self._reads.kept(calls.memory, key, span)
         return replace(self._clause, predicate=None, body=tuple(steps), slots=(UINT64,), until=None)
 
     def end(self, number: int) -> Clause:
@@ -131,20 +123,14 @@ class _Span:
             If(span, none, unseen, ()),
             VarSet(span, level.slot, word("-", level, self._number(1))),
             If(span, none, (Delete(span, self._levels, self._ends),), fewer),
-            # Where there was no room to note the start, that was counted.
-            self._found(calls.open, key, reads.record), Delete(span, calls.open, key),
+            *reads.taken(calls.open, key, reads.record, span), *reads.taken(calls.memory, key, reads.memory, span),
         ]  # fmt: skip
-        if calls.memory:
-            steps += [self._found(calls.memory, key, reads.memory), Delete(span, calls.memory, key)]
         taken = word("-", ended, reads.typed(reads.part(BEGAN, span)))
         steps.append(VarSet(span, reads.values["duration"], taken))
-        body, condition = reads.body, reads.condition
-        if condition is not None:
-            body = (If(condition.span, condition, body, ()),)
-        slots = (*self._clause.slots, reads.note_type, reads.memory_type, UINT64, *(UINT64 for _ in _VALUES))
+        slots = (*self._clause.slots, *reads.slots)
         return replace(
             self._clause, id=number, kind=self._until.kind, names=(self._until.name,), spans=(self._until.span,),
-            sites=self._until.sites, predicate=None, body=(*steps, *body), slots=slots, until=None, closes=True,
+            sites=self._until.sites, predicate=None, body=(*steps, *reads.asked), slots=slots, until=None, closes=True,
             written=self._clause.as_written,
         )  # fmt: skip
 
@@ -153,10 +139,6 @@ class _Span:
         from tracer.plan.calls.exits import at_exit
 
         return at_exit(self._clause, number, self.calls(), self._levels, self._starts)
-
-    def _found(self, map: str, key: tuple[Expr, ...], slot: int) -> Stmt:
-        there = Find(BOOL, self._span, map, key, slot)
-        return If(self._span, Unary(BOOL, self._span, "!", there), (Return(self._span),), ())
 
     def _number(self, value: int) -> Expr:
         return IntLit(UINT64, self._span, value)

@@ -49,12 +49,9 @@ from tracer.lang.typed import (
     VarSet,
     While,
 )
-from tracer.lang.types import BOOL, UINT64, StringType, Type
-from tracer.plan.calls.reads import AROUND, TIMES, Reads, word
+from tracer.lang.types import BOOL, UINT64, StringType
+from tracer.plan.calls.reads import AROUND, Reads, inner_map, word
 from tracer.plan.calls.times import Times, asks, codes, pair_of
-
-MOST_CALLS = 1 << 14
-"""Calls under way, of a clause."""
 
 _STACK_END = 8
 """Where a goroutine says where its stack ends (runtime.g, stack.hi)."""
@@ -141,10 +138,7 @@ class _Split:
             slots=(UINT64, UINT64, self._reads.note_type, *self._times.slots), sites=self._entries(),
             written=clause.as_written,
         )  # fmt: skip
-        slots = (
-            *clause.slots, self._reads.note_type, self._reads.memory_type, UINT64, *(UINT64 for _ in TIMES),
-            *self._times.slots,
-        )  # fmt: skip
+        slots = (*clause.slots, *self._reads.slots, *self._times.slots)
         end = replace(
             clause, id=self._fresh, predicate=None, body=self._ending(), slots=slots, sites=self._ends(),
             ends=clause.id,
@@ -152,17 +146,13 @@ class _Split:
         return begin, end
 
     def maps(self) -> list[MapDecl]:
-        calls, key = self.calls(), (UINT64,) * (3 + self._goroutine)
-
-        def inner(name: str, key: tuple[Type, ...], value: Type) -> MapDecl:
-            return MapDecl(name, key, "scalar", value, self._span, (), MOST_CALLS, inner=True)
-
-        decls = [inner(calls.open, key, self._reads.note_type)]
-        decls += [inner(name, (), UINT64) for name in (calls.unseen, calls.abandoned)]
+        calls, key, span = self.calls(), (UINT64,) * (3 + self._goroutine), self._span
+        decls = [inner_map(calls.open, key, self._reads.note_type, span)]
+        decls += [inner_map(name, (), UINT64, span) for name in (calls.unseen, calls.abandoned)]
         if calls.memory:
-            decls.append(inner(calls.memory, key, self._reads.memory_type))
-        if self._reads.deep:
-            decls.append(inner(self._name("innermost"), key[:-1], UINT64))
+            decls.append(inner_map(calls.memory, key, self._reads.memory_type, span))
+        if calls.innermost:
+            decls.append(inner_map(calls.innermost, key[:-1], UINT64, span))
         return decls + self._times.maps()
 
     def calls(self) -> Calls:
@@ -172,6 +162,7 @@ class _Split:
         return Calls(
             self._name("open"), memory, self._name("unseen"), self._name("left"),
             self._functions, read, len(self._reads.noted), self._goroutine,
+            innermost=self._name("innermost") if self._reads.deep else "",
         )  # fmt: skip
 
     def _name(self, what: str) -> str:
@@ -243,10 +234,7 @@ class _Split:
         steps += self._times.look()
         noted = TupleExpr(self._reads.note_type, span, (*parts, *self._times.parts(), *self._reads.noted))
         steps += [MapSet(span, calls.open, key, noted), *self._times.begun()]
-        if calls.memory:  # what cannot be read ends the clause
-            held = TupleExpr(self._reads.memory_type, span, tuple(self._reads.read))
-            steps.append(MapSet(span, calls.memory, key, held))
-        return tuple(steps)
+        return (*steps, *self._reads.kept(calls.memory, key, span))
 
     def _ending(self) -> tuple[Stmt, ...]:
         span, calls = self._span, self.calls()
@@ -266,14 +254,7 @@ class _Split:
             out = If(span, is_one, (MapSet(span, innermost, key[:-1], around),), (Delete(span, innermost, key[:-1]),))
             steps.append(If(span, inside, (out,), ()))
         steps += self._times.ended()
-        if calls.memory:
-            read: Expr = Find(BOOL, span, calls.memory, key, self._reads.memory)
-            # What could not be read was counted as the call began.
-            steps += [If(span, Unary(BOOL, span, "!", read), (Return(span),), ()), Delete(span, calls.memory, key)]
-        body, condition = self._reads.body, self._reads.condition
-        if condition is not None:
-            body = (If(condition.span, condition, body, ()),)
-        return (*steps, *body)
+        return (*steps, *self._reads.taken(calls.memory, key, self._reads.memory, span), *self._reads.asked)
 
 
 def _number(value: int, span: Span) -> Expr:

@@ -102,7 +102,7 @@ FUNCTIONS = (
     BuiltinFunction(
         "traced", "value", "traced(tid)", (Parameter("integer", "the argument of traced()"),), BOOL,
         "whether a thread is one of those of -p, -c or --follow; true of all without these",
-        "@[traced(tid)] = count();",
+        "if (traced(args.next_pid)) { @ = count(); }",
         rule=_traced,
         lower=operations.TRACED, ours=True,
     ),

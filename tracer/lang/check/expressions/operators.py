@@ -156,8 +156,9 @@ def _warn_of_sign(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, sp
         outcome = "false" if op == "<" else "true"
         written = ctx.text(left.span)
         # The register of an int's result has zeros above it: as an int64 it is not negative either.
-        type = "int32" if written == "retval" else "int64"
-        remedy = f"write ({type}){written}" + ", of a function that returns an int" * (written == "retval")
+        remedy = f"write (int64){written}"
+        if written == "retval":
+            remedy = "write (int32)retval where it is an int, (int64)retval where it is a long"
         ctx.warn(f"this is always {outcome}: {written} is unsigned", span, remedy)
         return
     common = wide(join_ints(left.type, right.type))
