@@ -178,7 +178,7 @@ def plan(
     finally:
         if outside.cache_info().currsize:
             outside().keep()
-    if spans and any(clause.until is not None and not clause.until.keys[0] for clause in typed.clauses):
+    if spans or any([site.ends for site in places]):
         from tracer.plan.calls.exits import with_exits
 
         typed = with_exits(typed, machine())

@@ -74,6 +74,7 @@ def states(has: Has) -> dict[Feature, State]:
         features.STRING_COMPUTED: read,
         features.LOAD: read,
         features.LOAD_COMPUTED: read,
+        features.LOAD_AFTER: read,
         features.POINTER_32: read,
         features.BUFFER_SIZED: read,
         features.USER_STACK: Supported(but="" if has("mappings") else _IN_TURN),
