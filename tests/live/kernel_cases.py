@@ -125,7 +125,7 @@ CASES = (
     Case(
         "clocks and numbers of the hit",
         f"t:syscalls:sys_enter_nanosleep {_MINE} {{ print((elapsed > 0, nsecs > 0, nsecs(monotonic) > 0,"
-        " nsecs(tai) > 0, nsecs(sw_tai) > 0, numaid, cpu < ncpus, usermode, rand < 4294967296)); }",
+        " nsecs(tai) > 0, nsecs(sw_tai) > 0, numaid < ncpus, cpu < ncpus, usermode, rand < 4294967296)); }",
         "sleep",
     ),
     Case(
@@ -203,8 +203,8 @@ CASES = (
         ("--unsafe",),
         ftrace="signal() is not available with ftrace: a hit is seen after the program has gone on",
     ),
-    Case("a clock on each processor", "profile:hz:599 { print((probe, probetype)); exit(); }"),
-    Case("its short name", "p:ms:5 { print(probe); exit(); }"),
+    Case("a clock on each processor", "profile:hz:599 /cpu == 0/ { print((probe, probetype)); exit(); }"),
+    Case("its short name", "p:ms:5 /cpu == 0/ { print(probe); exit(); }"),
     Case(
         "the processor's time of a program",
         'profile:hz:599 /comm == "acts" && usermode/ { print((usermode, pid == tid, comm)); exit(); }',
@@ -216,8 +216,8 @@ CASES = (
         "work",
         ftrace="a sample does not hold the registers of what was interrupted; --backend bcc can read it",
     ),
-    Case("an event of software", "software:cpu-clock:100000 { print((probe, probetype)); exit(); }"),
-    Case("another name of it", "config = { on_stack_limit = 0 } s:cpu:100000 { print(probe); exit(); }"),
+    Case("an event of software", "software:cpu-clock:100000 /cpu == 0/ { print((probe, probetype)); exit(); }"),
+    Case("another name of it", "config = { on_stack_limit = 0 } s:cpu:100000 /cpu == 0/ { print(probe); exit(); }"),
     Case(
         "samples of one program",
         f"software:cpu-clock:1000000 {_MINE} {{ @[pid] = count(); }} END {{ print(len(@)); clear(@); }}",
@@ -226,7 +226,7 @@ CASES = (
     Case(
         "faults of memory", f"software:faults:1 {_MINE} {{ @ = count(); }} END {{ print(@ > 20); clear(@); }}", "work"
     ),
-    Case("counters of the processor", 'hardware:cache-misses:10 { print("hit"); exit(); }'),
+    Case("a name that hardware has not", 'hardware:cache-hits:10 { print("hit"); exit(); }'),
     Case("a name that software has not", "software:migrations:1 { exit(); }"),
     Case("intervals", 'interval:ms:1 { printf("%s ", probe); } i:ms:1 { print((probe, probetype)); exit(); }'),
     Case(

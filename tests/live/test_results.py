@@ -87,5 +87,5 @@ def test_an_untyped_result_says_which_cast_has_its_sign(backend: str, path: Path
     mixed = f"call:{path}:as_int, call:{path}:as_long {{ @[retval] = count(); }}"
     program = f"{mixed} uretprobe:{path}:as_int /retval < 0/ {{ @none = count(); }}"
     said = tracer("--backend", backend, "-c", str(path), "-e", program).said
-    assert "this is always false: retval is unsigned; write (int32)retval, of a function that returns an int" in said
+    assert "this is always false: retval is unsigned; write (int32)retval where it is an int, (int64)" in said
     assert f"warning: retval is int32 in call:{path}:as_int and int64 in call:{path}:as_long: here it is uint64" in said

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import target, tracing
+from tests.harness.cli import target, tracer, tracing
 from tests.harness.loaded import Loaded, loaded
 from tests.unit.test_start import HEAVY
 from tracer.resolve.sites import site_cache
@@ -90,3 +90,17 @@ def test_the_process_that_removes_probes_keeps_little_of_its_own(
 def test_a_warm_count_takes_a_quarter_of_the_memory_that_loading_a_compiler_takes(warm: Loaded) -> None:
     """120 MB were measured with a compiler, 25 without; bpftrace takes 91."""
     assert warm.peak_kb < 40_000
+
+
+@pytest.mark.parametrize(
+    "words", [("hist", "F", "arg0"), ("latency", "F"), ("args", "F"), ("trace", "F"), ("stacks", "F"), ("top", "--cpu")]
+)
+def test_a_command_loads_little_more_than_its_program(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Which is what it takes longer to start: half a millisecond for a module."""
+    command = [word.replace("F", "libc:fopen") for word in words]
+    of_trace = ("-q", "--backend", "ftrace", "-c", "true")
+    program = tracer(*command, "--show", "-c", "true").text
+    plain, whole = loaded(tmp_path, *of_trace, "-e", program), loaded(tmp_path, *command, *of_trace)
+    more = {name for name in whole.modules - plain.modules if not name.startswith(OF_THE_LOOK)}
+    table = 8 * (words[0] == "top")
+    assert len(more) <= 8 + table and not whole.other - plain.other, sorted(more)

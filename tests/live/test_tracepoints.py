@@ -137,12 +137,17 @@ def test_others_are_not_seen_with_a_process_and_are_without(backend: str, acts: 
     assert done.text in ("", "@: 0\n")
 
 
-def test_an_event_of_two_threads_is_not_taken_for_one_process(backend: str) -> None:
-    text = "tracepoint:sched:sched_wakeup { @ = count(); }"
+ABOUT_OTHERS = {
+    "tracepoint:sched:sched_* { @ = count(); }": "and others of the clause name theirs otherwise, or none; write",
+    "span:tracepoint:sched:sched_waking..tracepoint:sched:sched_switch { @ = count(); }": "and a span is of one",
+}
+
+
+@pytest.mark.parametrize("text", ABOUT_OTHERS)
+def test_an_event_of_two_threads_that_cannot_be_asked_about_is_refused(backend: str, text: str) -> None:
     done = tracer("--backend", backend, "-c", "/bin/true", "-e", text)
-    assert done.status == 2
-    said = "tracepoint:sched:sched_wakeup cannot be traced for some processes alone: it is about the thread of pid,"
-    assert f"error: {said} which need not be the one that it happens in; trace all processes, and" in done.err
+    said = "cannot be traced for some processes alone: it is about the thread of"
+    assert done.status == 2 and said in done.err and ABOUT_OTHERS[text] in done.err, done.err
 
 
 def test_nothing_in_tracefs_changes_and_nothing_is_left(backend: str, acts: str) -> None:

@@ -61,6 +61,8 @@ RECIPES: dict[str, Recipe] = {
     "tally": Recipe(("tally.c",), ("-O1", "-g", "-pthread")),
     "acts": Recipe(("acts.c",), ("-O1",)),
     "asks": Recipe(("asks.c",), ("-O1", "-pthread")),
+    "reads": Recipe(("reads.c",), ("-O1",)),
+    "cold": Recipe(("cold.c",), ("-O1",)),
     "execs": Recipe(("execs.c",), ("-O1", "-g", "-pthread")),
     "family": Recipe(("family.c",), ("-O2", "-g", "-pthread")),
     "orphans": Recipe(("orphans.c",)),

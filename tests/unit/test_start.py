@@ -21,7 +21,7 @@ CASES: dict[str, tuple[tuple[str, ...], int, set[str]]] = {
     "a program with an error": (("-e", "BEGIN { x"), 31, set()),
     "a wrong command line": (("--nonsense",), 9, {"difflib"}),
     "the version": (("--version",), 5, set()),
-    "the help": (("--help",), 32, set()),
+    "the help": (("--help",), 33, set()),
     "the help of a command": (("run", "--help"), 8, set()),
     "a list of USDT probes": (("-l", "usdt:libc:*"), 43, set()),
     "a list of functions": (("-l", "uprobe:libc:*"), 58, {"ctypes"}),

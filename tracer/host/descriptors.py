@@ -9,6 +9,9 @@ from tracer.host.clock import clock_ns
 EPOCH = 1 << 32
 """What an execve() or close_range() of a process adds to the terms of all its descriptors."""
 
+_GIVEN = (0, 1, 2)
+"""The descriptors that a program begins with. Until a call of its process has closed one, it is what it was."""
+
 _APART_NS = 1_000_000
 """A name is not believed where the descriptor was closed within so long of the moment at which it was read: the clocks
 of events and of this process need not agree to the nanosecond.
@@ -39,10 +42,24 @@ class Descriptors:
 
     def __init__(self) -> None:
         self._terms: dict[tuple[int, int, int], _Term] = {}
+        self._epochs: dict[int, int] = {}
 
     def used(self, process: int, number: int, term: int) -> None:
-        """The descriptor was used: its name is read now."""
+        """The descriptor was used: its name is read now, and those of the ones that programs are given at the start.
+        These are often used for the first time just before the end, when there is nothing to read any more.
+        """
         held = self._terms.setdefault((process, number, term), _Term())
+        epoch = term // EPOCH * EPOCH
+        if self._epochs.get(process) != epoch:
+            self._epochs[process] = epoch
+            for given in _GIVEN:
+                if given != number:
+                    self._looked(self._terms.setdefault((process, given, epoch), _Term()), process, given)
+        if held.looked is None:
+            self._looked(held, process, number)
+
+    @staticmethod
+    def _looked(held: _Term, process: int, number: int) -> None:
         try:
             held.looked = os.readlink(b"/proc/%d/fd/%d" % (process, number))
         except OSError:
@@ -52,6 +69,11 @@ class Descriptors:
     def opened(self, process: int, number: int, term: int, name: bytes) -> None:
         """A call that was given this name has opened the descriptor."""
         self._terms.setdefault((process, number, term), _Term()).opened = name
+
+    def copied(self, process: int, number: int, term: int, to: int, its_term: int) -> None:
+        """The descriptor `to` leads to what this one leads to."""
+        if (name := self.name(process, number, term)) is not None:
+            self.opened(process, to, its_term, name)
 
     def closed(self, moment_ns: int, process: int, number: int, term: int) -> None:
         """It is being closed, as of this moment of `clock_ns`."""

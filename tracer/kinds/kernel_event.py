@@ -58,6 +58,13 @@ class KernelEvent(Site):
         return tuple([str(field) for field in fields if not (isinstance(field, Field) and field.beside)])
 
     @property
+    def after_reading(self) -> str:  # type: ignore[override]
+        """See `Site`. An execve() that succeeds returns in other memory."""
+        before, begins, name = self.name.partition("sys_enter_")
+        there = self.system == "syscalls" and begins and not before and name not in ("execve", "execveat")
+        return f"tracepoint:syscalls:sys_exit_{name}" if there else ""
+
+    @property
     def kernel_in_samples(self) -> bool:  # type: ignore[override]
         """See `Site`. For system calls perf takes the registers of the program (perf_syscall_enter, Linux 6.18)."""
         return self.system != "syscalls"

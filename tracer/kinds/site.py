@@ -163,6 +163,9 @@ class Site:
     kernel_in_samples = True
     """Whether perf's samples of it have the stack of the kernel, where the hit is there."""
 
+    after_reading = ""
+    """The probe that comes once the kernel has read the memory that the hit's arguments lead to: then it is there."""
+
     nameless = False
     """Whether a hit can be of a thread that has ended, of which nothing but BPF tells the number."""
 
@@ -348,8 +351,7 @@ def files_of(sites: Iterable[FileSite]) -> dict[tuple[int, int], str]:
 
 
 class Target:
-    """The target of the trace: some processes with all their threads, or (without any) every process that maps the
-    file.
+    """The target of the trace: some processes with all their threads, or without any all that map the file.
 
     `-c` is one process, once the child waits behind its pipe. Sites are resolved before that: `program` is then the
     file that the child will run. With `follow` it is about the processes too that descend from them from now on.
@@ -371,13 +373,11 @@ class Target:
     @property
     def pictures(self) -> tuple[Picture, ...]:
         """The mappings of the processes: looked at once, until it is asked to be looked at again."""
-        if self._pictures is None:
-            if not self.pids:
-                return ()
+        if self._pictures is None and self.pids:
             from tracer.host.maps import Picture
 
             self._pictures = tuple(map(Picture, self.pids))
-        return self._pictures
+        return self._pictures or ()
 
     def pictures_now(self) -> tuple[Picture, ...]:
         """The mappings as they are now; () where processes that are not known yet are traced too."""

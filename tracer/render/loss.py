@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import counted
 from tracer.kinds.site import in_files
-from tracer.lang.typed import LOCAL_LOOP_LIMIT, LOOP_LIMIT, Builtin, Within
+from tracer.lang.typed import LOCAL_LOOP_LIMIT, LOOP_LIMIT, Arg, Builtin, Load, Str, Within
 from tracer.lang.walk import walk
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
         (
             loss.unreadable,
             "{} left out: an argument or string could not be read there; "
-            f"its memory was not mapped, has to come from another process or machine, or holds no such value{missed}",
+            f"its memory was not mapped, has to come from another process or machine, or holds no such value{missed}"
+            f"{_where_it_is(program) if loss.unreadable else ''}",
             "hit",
         ),
         (
@@ -146,3 +147,19 @@ def _missed(program: Program) -> str:
     )  # fmt: skip
     ended = ", or it was of a thread that had ended but for its last switch, which perf does not name" * nameless
     return f"{outside}{ended}"
+
+
+def _where_it_is(program: Program) -> str:
+    """The remedy for what a program hands to a system call on a page that is not in memory: the kernel brings it."""
+    for clause in program.clauses:
+        later = next((site for site in clause.sites if site.after_reading), None)
+        if later is None:
+            continue
+        nodes = [node for part in (clause.predicate, *clause.body) if part is not None for node in walk(part)]
+        reads = [node for node in nodes if isinstance(node, Str | Load)]
+        field = next((leaf for node in reads for leaf in walk(node) if isinstance(leaf, Arg)), None)
+        if field is not None:
+            name = later.args[field.index].text
+            kept = f"{later.probe} {{ @at[tid] = args.{name}; }} {later.after_reading} /@at[tid]/"
+            return f"; by the return the kernel has read it: {kept} {{ print(str(@at[tid])); delete(@at, tid); }}"
+    return ""

@@ -126,7 +126,20 @@ def test_show_prints_the_program_of_a_command(words: tuple[str, ...], capsys: py
     parse(Source(shown.out))
 
 
-@pytest.mark.parametrize("command", ["latency", "top", "flow", "syscalls"])
+def test_the_program_of_io_has_what_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("io", "--by", "comm", "--filter", "args.id == 0", "--slower", "10ms", "--opened", "-i", "2", "--show")
+    assert main(list(words)) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    parse(Source(shown.out))
+    for part in (
+        "&& (duration > 10ms && (args.id == 0))/", "@bytes[comm, pid, $fd, $term, $way] = sum($moved);",
+        "@errors[comm, pid, $fd, $term, $bad] = count();", "str(@name[tid])", "clear(@quantiles);",
+    ):  # fmt: skip
+        assert part in shown.out
+
+
+@pytest.mark.parametrize("command", ["latency", "top", "flow", "syscalls", "io"])
 def test_the_option_of_run_for_json_names_that_of_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "-f", "json"]) == 2
     assert "unknown option -f; tracer run has -f json; here it is --json" in capsys.readouterr().err

@@ -70,6 +70,7 @@ def states(has: Has) -> dict[Feature, State]:
         features.USER_STACK: Supported(),
         features.KERNEL_STACK: Supported(),
         features.KERNEL_STACK_OF_CALLS: _OF_PROGRAM,
+        features.KERNEL_MEMORY: Unsupported("an event holds no memory of the kernel", elsewhere("bcc")),
         features.STOPPED_STACK: Supported(),
         features.DEEP_STACK: Supported(),
         features.INTERPRETED: _NO_MEMORY,

@@ -127,11 +127,11 @@ def run(
     asked: Asked, results: Results, text: str, stacks: Any = None, instead: Mapping[str, str] | None = None,
     ends_s: float | None = None, text_as: "Callable[..., Renderer] | None" = None,
     as_wanted: "Callable[[Notice], Notice | None] | None" = None,
-    results_as: "Callable[..., Renderer] | None" = None,
+    results_as: "Mapping[str, Callable[..., Renderer]] | None" = None,
 ) -> int:  # fmt: skip
     """Runs the program `text`, or shows it. `instead`: for words of an error what to say beside its remedy.
     `ends_s`: after so many seconds the program ends the trace. `text_as` makes what prints results as text,
-    `results_as` in whichever format, and `as_wanted` what is said in the place of a notice, where not as ever.
+    `results_as` in each of its formats, and `as_wanted` what is said in the place of a notice, where not as ever.
     """
     if results.show:
         sys.stdout.write(text)

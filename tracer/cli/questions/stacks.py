@@ -25,19 +25,19 @@ def command(
         typer.Option("--stacks", help="Print them as this; without it as FILE's ending says.", show_default=False),
     ] = None,
     on_cpu: Annotated[bool, typer.Option("--on-cpu", help="In place of PROBE: stacks that run, by samples.")] = False,
+    off_cpu: Annotated[bool, typer.Option("--off-cpu", help="In place of PROBE: stacks that wait, by time.")] = False,
+    wakeup: Annotated[bool, typer.Option("--wakeup", help="In place of PROBE: who ends waits, by their time.")] = False,
     kernel: Annotated[bool, typer.Option("--kernel", help="With the stack of the kernel.")] = False,
 ) -> int:
     """Show from where functions and probes are hit: each user stack with its count, or the sum of a value.
 
     An output of .html, .svg, .pb.gz, .folded or .speedscope.json is a document of stacks.
     """
-    if on_cpu:
-        from tracer.cli.questions.kernel.profile import HZ, stack
-        from tracer.cli.questions.kernel.profile import program as sampled
-
-        if probes or weight is not None:
-            raise UsageError("--on-cpu takes no PROBE and no --weight", "it counts samples of what runs")
-        text = sampled(HZ, stack(kernel=kernel), asked.pids is None and asked.child is None, counting)
+    instead = [name for name, given in (("on", on_cpu), ("off", off_cpu), ("wakeup", wakeup)) if given]
+    if instead:
+        if probes or weight is not None or len(instead) > 1:
+            raise UsageError("--on-cpu, --off-cpu and --wakeup stand alone", "in place of PROBE and --weight")
+        text = _of_threads(instead[0], kernel, asked, counting)
     else:
         text = program(given(probes, "stacks"), weight, counting, kernel)
     wanted = None
@@ -53,6 +53,19 @@ def command(
     elif results.json and stacks is not None:
         raise UsageError("--stacks and --json cannot be used together", "--json has stacks as text")
     return run(asked, results, text, wanted, _INSTEAD, counting.ends_s)
+
+
+def _of_threads(which: str, kernel: bool, asked: Asked, counting: Counting) -> str:
+    """The programs that need no probe. Raises `ProgramError`, `UsageError`."""
+    if which == "on":
+        from tracer.cli.questions.kernel import profile
+
+        everywhere = asked.pids is None and asked.child is None
+        return profile.program(profile.HZ, profile.stack(kernel=kernel), everywhere, counting)
+    from tracer.cli.questions.kernel import waiting
+
+    stacks = ["ustack", *(["kstack"] if kernel else [])]
+    return (waiting.off_cpu if which == "off" else waiting.wakeup)(stacks, counting)
 
 
 def program(words: "Sequence[str]", weight: "str | None", counting: Counting, kernel: bool = False) -> str:

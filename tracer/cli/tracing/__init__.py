@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ class Printing:
     `failures`: what could not be read is told with the results, too. `warnings` are printed, what warnf() says too.
     `raw`: a terminal gets values as they are. `status`: a `StatusLine` of the terminal, or None. `special`: makes
     what prints in place of the format's renderer, and joins it with the trace (`trace.Special`), or None. `text_as`
-    makes the renderer of text, and `results_as` that of the results' format, where it is another. `as_wanted`: what is
+    makes the renderer of text, and `results_as` that of each of its formats, where it is another. `as_wanted`: what is
     said in the place of a notice, or None.
     """
 
@@ -41,13 +41,13 @@ class Printing:
     status: Any = None
     special: Any = None
     text_as: Callable[..., Renderer] | None = None
-    results_as: Callable[..., Renderer] | None = None
+    results_as: Mapping[str, Callable[..., Renderer]] | None = None
     as_wanted: Callable[[Notice], Notice | None] | None = None
 
     def renderer(self, format: str) -> Callable[..., Renderer]:
         """What makes the renderer of a format."""
-        if self.results_as is not None and format == self.format:
-            return self.results_as
+        if self.results_as is not None and format in self.results_as:
+            return self.results_as[format]
         if self.text_as is not None and format == "text":
             return self.text_as
         from tracer.render import renderer_of

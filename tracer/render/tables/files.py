@@ -26,6 +26,7 @@ BYTES, ERRORS, QUANTILES = "@bytes", "@errors", "@quantiles"
 end in the process, the descriptor, its term, and which way: 0 reads, 1 writes, 2 neither; of errors the number.
 """
 USED, OPENED = r"used by %d: %d, %lld\n", r"opened by %d: %d, %lld as %s\n"
+COPIED = r"copied by %d: %d, %lld to %d, %lld\n"
 ENDED, ENDED_ALL = r"%lld: ended by %d: %d, %lld\n", r"%lld: all ended by %d: %d\n"
 """What the program tells of descriptors. See `Descriptors`."""
 
@@ -50,7 +51,7 @@ class _Files:
     def __init__(self, renderer: Renderer, rows: int | None, program: Program) -> None:
         self._renderer, self._rows = renderer, rows
         # The program as it is written has \n for the end of a line, and the formats of the typed one have the end.
-        told = {text.encode().decode("unicode_escape"): text for text in (USED, OPENED, ENDED, ENDED_ALL)}
+        told = {text.encode().decode("unicode_escape"): text for text in (USED, OPENED, COPIED, ENDED, ENDED_ALL)}
         self._told = {number: told[text] for number, text in enumerate(program.formats) if text in told}
         self._descriptors = Descriptors()
         self._maps: dict[str, MapSnapshot] = {}
@@ -74,6 +75,8 @@ class _Files:
             names.used(*args)
         elif told == OPENED:
             names.opened(*args)
+        elif told == COPIED:
+            names.copied(*args)
         elif told == ENDED:
             names.closed(*args)
         else:
@@ -132,9 +135,10 @@ class _Files:
         """What is to be said of descriptors without a name; nothing where there is none."""
         if not self._unnamed:
             return b""
-        said = "descriptor was" if len(self._unnamed) == 1 else "descriptors were"
+        said, shown = ("descriptor was", "is") if len(self._unnamed) == 1 else ("descriptors were", "are")
         names = "" if OPENED in self._told.values() else "; --opened takes names from open(), through eBPF"
-        told = f"tracer: {len(self._unnamed)} {said} closed before the name was read, shown as fd N (?){names}\n"
+        why = f"{said} closed before the name was read, or never open, and {shown} shown as fd N (?)"
+        told = f"tracer: {len(self._unnamed)} {why}{names}\n"
         self._unnamed.clear()
         return told.encode()
 

@@ -100,6 +100,7 @@ class _Tracepoints:
     def load(
         self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int], explained: bool
     ) -> int:
+        # Linux 6.18 takes no sleepable one: EINVAL. What is not in memory is counted; see `Site.after_reading`.
         return bpf.program_load(code, name, kind=bpf.TRACEPOINT, functions=functions, explained=explained)
 
     def cost(self, sites: Sequence[Site], costs: HitCosts) -> Cost | None:

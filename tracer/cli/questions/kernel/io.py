@@ -1,13 +1,16 @@
 """`tracer io`: what programs read and write, by file."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from tracer.cli.options import Asked
 from tracer.cli.questions.asking import Counting, Results, question, run
+
+if TYPE_CHECKING:
+    from tracer.render.renderer import Renderer
 
 EXAMPLE = "sudo tracer io -p 4242 -d 10"
 
@@ -25,6 +28,8 @@ _ALL_CLOSE = ("execve", "execveat", "close_range", "exit_group")
 """Calls that close some or all of a process."""
 _OPENS = {"open": 0, "creat": 0, "openat": 1, "openat2": 1}
 """Calls that open a file by its name: the argument that is this."""
+_COPIES = ("dup", "dup2", "dup3")
+"""Calls that return another descriptor of what the first argument leads to."""
 
 
 @question
@@ -50,8 +55,9 @@ def command(
     top = counting.top
     counting.top = None  # each map has other greatest ones
     text = program(slower, opened, counting)
-    table = partial(FileJson if results.json else FileTable, top)
-    return run(asked, results, text, ends_s=counting.ends_s, results_as=table, as_wanted=as_wanted)
+    tables: dict[str, Callable[..., Renderer]] = {"text": partial(FileTable, top), "json": partial(FileJson, top)}
+    told = partial(as_wanted, only=frozenset((*_READS, *_WRITES, *_OTHERS, *_BETWEEN)))
+    return run(asked, results, text, ends_s=counting.ends_s, results_as=tables, as_wanted=told)
 
 
 def program(slower: "str | None", opened: bool, counting: Counting) -> str:
@@ -62,7 +68,7 @@ def program(slower: "str | None", opened: bool, counting: Counting) -> str:
     first use of a term and its closing are told with their moments, since then its name can be found.
     """
     from tracer.cli.questions.text import UNPRINTED, Words, clause_of, expression
-    from tracer.render.tables.files import BYTES, ENDED, ENDED_ALL, ERRORS, OPENED, QUANTILES, USED
+    from tracer.render.tables.files import BYTES, ENDED, ENDED_ALL, ERRORS, QUANTILES, USED
 
     key, only = counting.words()
     if slower is not None:
@@ -103,20 +109,28 @@ def program(slower: "str | None", opened: bool, counting: Counting) -> str:
     same = f"after(args.id) == args.id && {_of_program(_is(*moved))}"
     holds = Words(f"{same} && ({only.text})" if only.text else same)
     text = before + entry + clause_of(f"span:{_ENTER}..{_EXIT}", holds, " ".join(body))
-    return text + (_names(OPENED) if opened else "") + after
+    return text + (_names() if opened else "") + after
 
 
-def _names(record: str) -> str:
-    """The clauses that tell what a call was given that opened a file, once it has read that itself."""
+def _names() -> str:
+    """The clauses that tell what a call was given that opened a file, once it has read that itself, and the copies."""
     from tracer.cli.questions.text import Words, clause_of
+    from tracer.render.tables.files import COPIED, OPENED
 
     body = [f"@name[tid] = {_pointer(0)};"]
     second = [name for name, place in _OPENS.items() if place]
     body += [f"if {_is(*second)} {{ @name[tid] = {_pointer(1)}; }}"]
-    text = clause_of(_ENTER, Words(_of_program(_is(*_OPENS))), " ".join(body))
-    told = f'printf("{record}", pid, $fd, (@epochs[pid] << 32) + @closed[pid, $fd], str(@name[tid]));'
-    body = [f"if (args.ret >= 0) {{ $fd = (int32)args.ret; {told} }} delete(@name, tid);"]
-    return text + clause_of(_EXIT, Words(f"{_is(*_OPENS)} && @name[tid]"), " ".join(body))
+    text = clause_of(_ENTER, Words(_of_program(_is(*_OPENS, *_COPIES))), " ".join(body))
+    fd = "if (args.ret >= 0) { $fd = (int32)args.ret;"
+    told = f'{fd} printf("{OPENED}", pid, $fd, {_term("$fd")}, str(@name[tid])); }} delete(@name, tid);'
+    text += clause_of(_EXIT, Words(f"{_is(*_OPENS)} && @name[tid]"), told)
+    old = "$of = (int32)@name[tid];"
+    told = f'{fd} {old} printf("{COPIED}", pid, $of, {_term("$of")}, $fd, {_term("$fd")}); }} delete(@name, tid);'
+    return text + clause_of(_EXIT, Words(f"{_is(*_COPIES)} && has_key(@name, tid)"), told)
+
+
+def _term(number: str) -> str:
+    return f"(@epochs[pid] << 32) + @closed[pid, {number}]"
 
 
 def _is(*names: str) -> str:

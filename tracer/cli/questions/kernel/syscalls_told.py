@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
@@ -63,17 +63,24 @@ class _UnderWay(Notice):
         return f"{counted(len(self.calls), 'call')} under way at the end, not counted: {'; '.join(told)}"
 
 
-def as_wanted(notice: Notice) -> Notice | None:
-    """What is said in the place of a notice about spans."""
+def as_wanted(notice: Notice, only: Collection[str] = ()) -> Notice | None:
+    """What is said in the place of a notice about spans. `only`: the calls that are asked for, if not all."""
     if isinstance(notice, Lost):
         loss = notice.loss
         others = replace(loss, orphaned=0, unfinished=0)
         return _Lost(loss, notice.program, notice.exits) if others or not _one_end(loss) else _NotCounted(loss)
-    return _UnderWay(notice.calls) if isinstance(notice, CallsTold) else notice
+    if not isinstance(notice, CallsTold):
+        return notice
+    calls = [call for call in notice.calls if not only or _name(call) in only]
+    return _UnderWay(calls) if calls else None
+
+
+def _name(call: OpenCall) -> str:
+    number = next((match[1] for argument in call.arguments if (match := _NUMBER.fullmatch(argument))), None)
+    return "a system call" if number is None else names().word(int(number))
 
 
 def _waiting(call: OpenCall) -> str:
-    number = next((match[1] for argument in call.arguments if (match := _NUMBER.fullmatch(argument))), None)
-    name = "a system call" if number is None else names().word(int(number))
+    name = _name(call)
     seconds = call.age_ns / 1e9
     return f"{name} in thread {call.thread}, for {seconds:.1f} s"

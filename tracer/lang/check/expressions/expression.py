@@ -245,7 +245,8 @@ def _increment(ctx: Context, node: ast.IncDec) -> typed.Expr | None:
     if not isinstance(value.type, IntType):
         ctx.error(f"'{node.op}' needs an integer, {node.target.name} is {a_type(value.type)}", node.span)
         return None
-    return typed.VarIncr(value.type, node.span, variable.slot, delta * memory.step(ctx, value.type), node.prefix)
+    step = memory.step(ctx, value.type, node.span)
+    return typed.VarIncr(value.type, node.span, variable.slot, delta * step, node.prefix)
 
 
 # --- types

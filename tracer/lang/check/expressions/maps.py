@@ -169,7 +169,7 @@ def increment(ctx: Context, node: ast.IncDec, target: ast.MapRef, delta: int) ->
     if not isinstance(type, IntType):
         ctx.error(f"'{node.op}' needs an integer, {target.name} holds {a_type(type)}", node.span)
         return None
-    return typed.MapIncr(type, node.span, target.name, parts, delta * step(ctx, type), node.prefix)
+    return typed.MapIncr(type, node.span, target.name, parts, delta * step(ctx, type, node.span), node.prefix)
 
 
 def element(ctx: Context, node: ast.Call) -> tuple[str, tuple[typed.Expr, ...]] | None:

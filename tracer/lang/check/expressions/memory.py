@@ -84,9 +84,9 @@ def member(ctx: Context, operand: typed.Expr, name: str, span: Span) -> typed.Ex
     field = type.field(name)
     if field is None:
         names = [field.name for field in type.fields if field.name]
-        listed = f"it has {', '.join(names)}" if names else "none is known: it is empty or only declared"
         from tracer.lang import suggest
 
+        listed = suggest.listed(names, "none is known: it is empty or only declared")
         ctx.error(f"{type.name} has no member '{name}'", span, suggest.hint(name, names, listed))
         return None
     if len(places := [str(twin.offset) for twin in type.fields if twin.name == name]) > 1:  # of several base classes
@@ -166,11 +166,24 @@ def scaled(ctx: Context, count: typed.Expr, item: Type) -> typed.Expr:
     return fold(typed.Binary(UINT64, count.span, "*", convert(count, UINT64), _constant(size, count.span)))
 
 
-def step(ctx: Context, type: Type) -> int:
-    """The step of `++`: for a pointer the size of what it leads to."""
+def step(ctx: Context, type: Type, span: Span | None = None) -> int:
+    """The step of `++`: for a pointer the size of what it leads to. With `span` it is reported there that nobody knows
+    that size.
+    """
     if not isinstance(type, PointerType) or type.target is None:
         return 1
-    return memory_size(ctx.types.complete(type.target) or UINT64)
+    complete = ctx.types.complete(type.target)
+    if complete is None and span is not None:
+        _undeclared(ctx, type.target, span)
+    return memory_size(complete or UINT64)
+
+
+def _undeclared(ctx: Context, target: Type, span: Span) -> None:
+    assert isinstance(target, NamedType)
+    from tracer.lang import suggest
+
+    hint = suggest.hint(target.name, ctx.types.types, f"declare it before the first probe: {target.name} {{ … }};")
+    ctx.error(f"'{target.name}' is not declared", span, hint)
 
 
 def _target(ctx: Context, pointer: typed.Expr) -> Type | None:
@@ -182,11 +195,7 @@ def _target(ctx: Context, pointer: typed.Expr) -> Type | None:
         return None
     complete = ctx.types.complete(target)
     if complete is None:
-        assert isinstance(target, NamedType)
-        from tracer.lang import suggest
-
-        hint = suggest.hint(target.name, ctx.types.types, f"declare it before the first probe: {target.name} {{ … }};")
-        ctx.error(f"'{target.name}' is not declared", pointer.span, hint)
+        _undeclared(ctx, target, pointer.span)
     return complete
 
 

@@ -73,7 +73,10 @@ def _moved(ctx: Context, op: str, pointer: typed.Expr, count: typed.Expr, span: 
 
 def amount(ctx: Context, of: Type, count: typed.Expr) -> typed.Expr:
     """The amount that `+ count` adds to a value of a type: to a pointer so many of what it leads to."""
-    return memory.scaled(ctx, count, of.target or IntType(8)) if isinstance(of, PointerType) else count
+    if not isinstance(of, PointerType):
+        return count
+    memory.step(ctx, of, count.span)
+    return memory.scaled(ctx, count, of.target or IntType(8))
 
 
 def _converted(
@@ -153,8 +156,9 @@ def _warn_of_sign(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, sp
         outcome = "false" if op == "<" else "true"
         written = ctx.text(left.span)
         # The register of an int's result has zeros above it: as an int64 it is not negative either.
-        type = "int32" if written == "retval" else "int64"
-        remedy = f"write ({type}){written}" + ", of a function that returns an int" * (written == "retval")
+        remedy = f"write (int64){written}"
+        if written == "retval":
+            remedy = "write (int32)retval where it is an int, (int64)retval where it is a long"
         ctx.warn(f"this is always {outcome}: {written} is unsigned", span, remedy)
         return
     common = wide(join_ints(left.type, right.type))
