@@ -276,9 +276,7 @@ _ALWAYS = {
 
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass as dataclass
-    from dataclasses import field as field
-    from dataclasses import replace as replace
+    from dataclasses import dataclass as dataclass, field as field, replace as replace
     from typing import NamedTuple as NamedTuple
 else:
     dataclass, field, replace, NamedTuple = _dataclass, _field, _replace, _NamedTuple()

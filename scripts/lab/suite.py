@@ -21,8 +21,7 @@ from pathlib import Path
 from scripts.lab import LabError, NotAvailable
 from scripts.lab.boot import Ended, run
 from scripts.lab.cache import cache_directory, locked
-from scripts.lab.children import end_all
-from scripts.lab.children import run as run_here
+from scripts.lab.children import end_all, run as run_here
 from scripts.lab.images import image_of
 from scripts.lab.kernels import BCC, KERNELS, Kernel, kernel
 from scripts.lab.results import COMPLAINED, Outcome, Result, keep, kept, report, write_table

@@ -10,8 +10,7 @@ from collections import Counter
 
 from tests.contract.case import Case, by_hand, said
 from tests.contract.depot import COLD, HUGE, LABELS, rounds
-from tests.contract.expect import NOTHING, Out, keyed, printf, scalar, together
-from tests.contract.expect import time as time_out
+from tests.contract.expect import NOTHING, Out, keyed, printf, scalar, time as time_out, together
 
 R = rounds()
 

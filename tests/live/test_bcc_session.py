@@ -14,8 +14,7 @@ from tests.live.bcc import build_hits, open_session, trace
 from tests.singly import singly
 from tracer import pipeline
 from tracer.backends import ALONE
-from tracer.backends.bcc import BccBackend
-from tracer.backends.bcc import session as session_module
+from tracer.backends.bcc import BccBackend, session as session_module
 from tracer.backends.bcc.attach import uprobe
 from tracer.backends.bcc.host import trials
 from tracer.errors import Source, TracerError

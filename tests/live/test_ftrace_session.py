@@ -23,8 +23,7 @@ from tracer.backends.ftrace.session import FtraceSession
 from tracer.errors import ProgramError, TracerError
 from tracer.kernel import buffers
 from tracer.kernel.trials import abilities as abilities_module
-from tracer.kernel.uprobe_events import cleanup as cleanup_module
-from tracer.kernel.uprobe_events import owner
+from tracer.kernel.uprobe_events import cleanup as cleanup_module, owner
 from tracer.kernel.uprobe_events.cleanup import cleanup
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.kinds.site import EVERY_PROCESS, FileIdentity

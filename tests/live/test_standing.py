@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cli import tracing
-from tests.live.test_later_files import CALLS, call, load, loader
-from tests.live.test_later_files import plugins as plugins
+from tests.live.test_later_files import CALLS, call, load, loader, plugins as plugins
 from tracer.cli.standing import _object, _row
 from tracer.kernel.standing import Holder, Standing
 from tracer.kernel.standing.find import standing

@@ -12,8 +12,7 @@ from typing import cast
 from tests.contract.depot import Hit
 from tests.contract.replay import Replay, Take
 from tests.proof.python import _Place, _WithMemory
-from tests.proof.world import CHILD_PID, PAGE, Memory
-from tests.proof.world import Hit as Registers
+from tests.proof.world import CHILD_PID, PAGE, Hit as Registers, Memory
 from tests.suite.case import TARGET, Case
 from tests.targets.build import build
 from tests.targets.symbols import function_addresses

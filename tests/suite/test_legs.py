@@ -16,8 +16,7 @@ from tests.contract.conftest import command_line, program_of
 from tests.harness.cli import ROOT, environment
 from tests.harness.warm import Warms
 from tests.suite import legs as suite
-from tests.suite.case import TARGET, Case
-from tests.suite.case import part_of as suite_part_of
+from tests.suite.case import TARGET, Case, part_of as suite_part_of
 from tests.targets.build import build
 from tracer import pipeline
 from tracer.backends import ALONE

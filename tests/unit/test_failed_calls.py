@@ -12,8 +12,7 @@ import pytest
 
 from tracer import failed_calls
 from tracer.failed_calls import described
-from tracer.kernel.syscall import call as system_call
-from tracer.kernel.syscall import number_of
+from tracer.kernel.syscall import call as system_call, number_of
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ HEAVY = {
 """Packages that take a millisecond or more. What needs one imports it in a function."""
 
 CASES: dict[str, tuple[tuple[str, ...], int, set[str]]] = {
-    "a program of BEGIN alone": (("-e", "BEGIN { exit(); }"), 114, set()),
-    "a program with an error": (("-e", "BEGIN { x"), 31, set()),
+    "a program of BEGIN alone": (("-e", "BEGIN { exit(); }"), 115, set()),
+    "a program with an error": (("-e", "BEGIN { x"), 32, set()),
     "a wrong command line": (("--nonsense",), 9, {"difflib"}),
     "the version": (("--version",), 5, set()),
     "the help": (("--help",), 33, set()),

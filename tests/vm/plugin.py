@@ -16,8 +16,7 @@ import pytest
 from scripts.lab.kernels import Kernel, kernel
 from tests.contract.case import Case
 from tests.contract.cases import part_of
-from tests.contract.legs import FORMATS
-from tests.contract.legs import MEET as CONTRACT
+from tests.contract.legs import FORMATS, MEET as CONTRACT
 from tests.suite import case as suite
 from tests.suite.legs import MEET as SUITE
 

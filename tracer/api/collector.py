@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from tracer.api.consumer import Consumer as ByProgram
-from tracer.api.consumer import Writer
+from tracer.api.consumer import Consumer as ByProgram, Writer
 from tracer.api.events import Event, Map, Message, Output, Printf, Time, Value
 from tracer.api.values import Values
 from tracer.render.notices import (

@@ -178,9 +178,9 @@ class KernelTypes:
 
     def _enumeration(self, place: int, name: str, count: int, signed: int, size: int, wide: bool) -> Type:
         step, words = (12 if wide else 8), list[tuple[str, int]]()
-        for at in range(place + 12, place + 12 + step * count, step):
-            text, low = struct.unpack_from("=II", self._data, at)
-            high = struct.unpack_from("=I", self._data, at + 8)[0] if wide else 0
+        for spot in range(place + 12, place + 12 + step * count, step):
+            text, low = struct.unpack_from("=II", self._data, spot)
+            high = struct.unpack_from("=I", self._data, spot + 8)[0] if wide else 0
             number = high << 32 | low
             top = 64 if wide else 32
             words.append((self._text(text), number - (1 << top) if signed and number >> (top - 1) else number))
@@ -201,8 +201,8 @@ class KernelTypes:
 
     def _fields(self, place: int, count: int, has_bits: bool, size: int, deep: int) -> list[Field]:
         fields: list[Field] = []
-        for at in range(place + 12, place + 12 + 12 * count, 12):
-            name, number, offset = self._head(self._data, at)
+        for spot in range(place + 12, place + 12 + 12 * count, 12):
+            name, number, offset = self._head(self._data, spot)
             width, first = (offset >> 24, offset & 0xFF_FFFF) if has_bits else (0, offset)
             kind = self._type(number, deep)
             if kind is None:

@@ -17,8 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tracer.lang.aggregations.aggregation import UNSET as UNSET
-from tracer.lang.aggregations.aggregation import is_signed as is_signed
+from tracer.lang.aggregations.aggregation import UNSET as UNSET, is_signed as is_signed
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.fixed_width import wrap_int
 from tracer.lang.typed import MapDecl, Program

@@ -17,8 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from tracer.dataclass import dataclass
-from tracer.lang.aggregations.aggregation import Average as Average
-from tracer.lang.aggregations.aggregation import Series as Series
+from tracer.lang.aggregations.aggregation import Average as Average, Series as Series
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import Value
 

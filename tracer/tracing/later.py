@@ -195,8 +195,7 @@ class LaterFiles:
 
     def _check(self, plan: Plan) -> None:
         """Raises `TracerError` for sites that could do harm, or would not be met."""
-        from tracer.backends.precheck import refuse_emulated
-        from tracer.backends.precheck import refuse_rewritten as refuse_red_zone
+        from tracer.backends.precheck import refuse_emulated, refuse_rewritten as refuse_red_zone
         from tracer.silence.rewritten import refuse_rewritten
 
         target, places = self._prepared.target, plan.places

@@ -15,8 +15,7 @@ from scripts.attack.calls import ERRORS, number_of, numbers
 from scripts.attack.faults import Fault, every, spread, summary
 from scripts.attack.trial import CONFIGS
 from scripts.attack.verdict import Seen, judge
-from scripts.attack.verify import files
-from scripts.attack.verify import summary as readers
+from scripts.attack.verify import files, summary as readers
 from tests.harness.cli import ROOT
 from tracer.verify.findings import Part
 

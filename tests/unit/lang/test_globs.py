@@ -6,8 +6,7 @@ import fnmatch
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tracer.lang.builtins.data.globs import parse_glob
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from tracer.backends.bcc.codegen import operands as numbers
-from tracer.backends.bcc.codegen import wide
+from tracer.backends.bcc.codegen import operands as numbers, wide
 from tracer.lang.fixed_width import quotient, remainder
 from tracer.lang.types import BOOL, INT64, UINT64, IntType, operations
 from tracer.steps.python import value_source as python

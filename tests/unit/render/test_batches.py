@@ -7,8 +7,7 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.typed_ir import N, clause, program
 from tracer.lang import typed

@@ -13,8 +13,7 @@ from tracer.backends.ftrace.fetchargs import Fetches, Source, finish
 from tracer.backends.ftrace.filters import Filter, SourceOf, push_down
 from tracer.backends.ftrace.program import FtraceProgram, ProbeEvent, Run, merged
 from tracer.dataclass import replace
-from tracer.errors import Diagnostic, ProgramError
-from tracer.errors import Source as Text
+from tracer.errors import Diagnostic, ProgramError, Source as Text
 from tracer.kernel.uprobe_events.events import Fetch, ProbePlace
 from tracer.kinds.site import Site
 from tracer.lang.aggregations.registry import kept_of

@@ -26,8 +26,7 @@ from tracer.kinds.kernel_event import KernelEvent
 from tracer.kinds.site import Spot, in_files
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
-from tracer.steps import model as step_model
-from tracer.steps import values
+from tracer.steps import model as step_model, values
 from tracer.steps.model import Steps
 from tracer.steps.walk import walk
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tracer.backends.ftrace.fetchargs import THREAD_NAME, Constant, Number, Text, ThreadName
-from tracer.backends.ftrace.fetchargs import Source as ValueSource
+from tracer.backends.ftrace.fetchargs import THREAD_NAME, Constant, Number, Source as ValueSource, Text, ThreadName
 from tracer.backends.ftrace.program import ProbeEvent
 from tracer.errors import NOWHERE, Diagnostic, ProgramError, Source, Span, TracerError
 from tracer.kernel.uprobe_events.events import Undefinable

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from tracer.cli.tracing import Printing
     from tracer.lang.typed import Program
     from tracer.render.notices import Consumer
-    from tracer.render.renderer import Effects as RenderedEffects
-    from tracer.render.renderer import Renderer
+    from tracer.render.renderer import Effects as RenderedEffects, Renderer
     from tracer.render.value_text import Symbolizer
     from tracer.tracing import Prepared
     from tracer.tracing.effects import Effects

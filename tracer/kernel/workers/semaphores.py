@@ -21,8 +21,7 @@ from contextlib import contextmanager, suppress
 
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
-from tracer.host.maps import Mapping as Mapped
-from tracer.host.maps import mappings, users
+from tracer.host.maps import Mapping as Mapped, mappings, users
 from tracer.host.memory import open_memory, read, write
 from tracer.host.stat import Process, directory, facts_of, identity, pids
 

@@ -27,29 +27,13 @@ from typing import Final
 from tracer.dataclass import dataclass
 from tracer.lang.types.stacks import (
     STACK_FRAMES_MOST as STACK_FRAMES_MOST,
-)
-from tracer.lang.types.stacks import (
     STACK_MODES as STACK_MODES,
-)
-from tracer.lang.types.stacks import (
     KernelSymbolType as KernelSymbolType,
-)
-from tracer.lang.types.stacks import (
     Stack as Stack,
-)
-from tracer.lang.types.stacks import (
     StackType as StackType,
-)
-from tracer.lang.types.stacks import (
     Symbol as Symbol,
-)
-from tracer.lang.types.stacks import (
     SymbolType as SymbolType,
-)
-from tracer.lang.types.stacks import (
     is_interpreted as is_interpreted,
-)
-from tracer.lang.types.stacks import (
     is_of_kernel as is_of_kernel,
 )
 

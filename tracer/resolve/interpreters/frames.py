@@ -24,8 +24,7 @@ from tracer.resolve.interpreters.description import (
 )
 from tracer.resolve.interpreters.pairing import merged
 from tracer.resolve.interpreters.python.interpreter import INTERPRETER as PYTHON
-from tracer.resolve.symbols.processes import Image as Held
-from tracer.resolve.symbols.processes import Process, Processes
+from tracer.resolve.symbols.processes import Image as Held, Process, Processes
 
 INTERPRETERS: tuple[Interpreter, ...] = (PYTHON,)
 

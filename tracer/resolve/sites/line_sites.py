@@ -22,8 +22,7 @@ from tracer.errors import NoSuchLine, NothingThere, printable
 from tracer.kinds.model import AttachPoint, SiteLimit
 from tracer.kinds.site import FileSite
 from tracer.resolve.binary import Binary
-from tracer.resolve.dwarf.lines.line_table import Row
-from tracer.resolve.dwarf.lines.line_table import Sequence as Rows
+from tracer.resolve.dwarf.lines.line_table import Row, Sequence as Rows
 from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.functions.source_files import sequences_of
 from tracer.resolve.safety.code import Range

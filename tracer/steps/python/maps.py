@@ -12,8 +12,7 @@ from tracer.lang.aggregations.aggregation import MEAN
 from tracer.lang.aggregations.registry import buckets_of, kept_of
 from tracer.lang.fixed_width import quotient
 from tracer.lang.typed import MapDecl, Program
-from tracer.lang.types import INT64, UINT64, IntType, Type
-from tracer.lang.types import Value as HeldValue
+from tracer.lang.types import INT64, UINT64, IntType, Type, Value as HeldValue
 from tracer.results.store import LocalMaps, Table, empty_value, is_signed
 from tracer.results.values import Average, Key, MapStore
 from tracer.steps.arithmetic import UNBOUNDED, limits

@@ -7,8 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from tracer.backends.bcc.attach.loader import LOSS_CAUSES
 from tracer.backends.bcc.compile.compiler import bpf_programs

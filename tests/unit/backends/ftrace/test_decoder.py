@@ -4,8 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.unit.backends.ftrace.records import Cut, Unread, event_format, lost, sample
 from tracer.backends.ftrace.fetchargs import (

@@ -7,8 +7,7 @@ from typing import Any
 
 from elftools.dwarf.lineprogram import LineProgram
 from elftools.dwarf.structs import DWARFStructs
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tracer.resolve.dwarf.lines.headers import Header
 from tracer.resolve.dwarf.lines.line_table import Row, decode

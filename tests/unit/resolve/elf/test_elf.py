@@ -6,8 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import DATA_ADDRESS, DATA_OFFSET, TEXT_ADDRESS, TEXT_OFFSET, ElfWriter, usdt_note

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tracer.kinds.arch import AARCH64, X86_64, Arch
 from tracer.kinds.site import Const, Mem, Reg, Unreadable

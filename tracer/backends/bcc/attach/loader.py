@@ -29,8 +29,7 @@ from tracer.backends.bcc.codegen.maps.steps import FIRST_TABLE
 from tracer.backends.bcc.codegen.sites import SITE_TEXTS, SITE_WORD_TAG
 from tracer.backends.bcc.compile.compiler import Bytecode
 from tracer.backends.bcc.host import mappings, pid_namespace, trials
-from tracer.backends.bcc.host.callbacks import TAG as CALLBACK_TAG
-from tracer.backends.bcc.host.callbacks import called_back, joined, uses
+from tracer.backends.bcc.host.callbacks import TAG as CALLBACK_TAG, called_back, joined, uses
 from tracer.backends.bcc.host.refused import (
     LONGEST_OLD_KEY,
     MOST_MAPS,

@@ -15,9 +15,15 @@ from tracer.backends.bcc.attach.model import Attaching, Job, Work
 from tracer.backends.bcc.codegen import c
 from tracer.backends.bcc.codegen.function import CFunction
 from tracer.backends.sampling import attributes, held_back, refused, throttles
-from tracer.backends.watching import address_in, hit_cost, inherited, nobody, unplaced
-from tracer.backends.watching import attributes as of_memory
-from tracer.backends.watching import refused as not_watched
+from tracer.backends.watching import (
+    address_in,
+    attributes as of_memory,
+    hit_cost,
+    inherited,
+    nobody,
+    refused as not_watched,
+    unplaced,
+)
 from tracer.errors import TracerError
 from tracer.host.stat import threads_of
 from tracer.kernel import bpf, perf

@@ -13,10 +13,8 @@ from itertools import zip_longest
 
 from tracer.backends.bcc.maps.element_bytes import wrap
 from tracer.dataclass import dataclass, replace
-from tracer.kinds.site import ArgSpec
-from tracer.kinds.site import Const as Operand
-from tracer.lang.types import BOOL, BoolType, IntType, StringType, Type, operations
-from tracer.lang.types import Value as Known
+from tracer.kinds.site import ArgSpec, Const as Operand
+from tracer.lang.types import BOOL, BoolType, IntType, StringType, Type, Value as Known, operations
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.results.values import Key
 from tracer.steps.arithmetic import bounds, limits

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from tracer.backends.ftrace.counting.bucket_parts import doubling, linear
 from tracer.backends.ftrace.counting.map_uses import Uses, adds
-from tracer.backends.ftrace.fetchargs import Constant as Known
-from tracer.backends.ftrace.fetchargs import FromSample, Number
+from tracer.backends.ftrace.fetchargs import Constant as Known, FromSample, Number
 from tracer.backends.ftrace.filters import SourceOf, is_word, plain, push_down
 from tracer.backends.ftrace.program import Run
 from tracer.backends.ftrace.trigger import (
@@ -32,8 +31,7 @@ from tracer.kernel.uprobe_events.events import Fetch
 from tracer.lang.aggregations.registry import buckets_of, kept_of
 from tracer.lang.fixed_width import wrap_int
 from tracer.lang.typed import MapDecl
-from tracer.lang.types import IntType, StringType
-from tracer.lang.types import Value as Held
+from tracer.lang.types import IntType, StringType, Value as Held
 from tracer.lang.walk import added_to
 from tracer.plan.model import Plan
 from tracer.steps import model as steps

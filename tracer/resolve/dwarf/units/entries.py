@@ -12,8 +12,7 @@ from functools import cached_property, partial
 
 from tracer.errors import TracerError
 from tracer.resolve.dwarf.sections import content
-from tracer.resolve.dwarf.units import constants as dw
-from tracer.resolve.dwarf.units import forms
+from tracer.resolve.dwarf.units import constants as dw, forms
 from tracer.resolve.dwarf.units.forms import Abbreviations
 from tracer.resolve.dwarf.units.split import SplitUnits
 from tracer.resolve.dwarf.units.unit import OTHER_AT, SPLIT_AT, TYPES_AT, Entry, Unit

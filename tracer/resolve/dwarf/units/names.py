@@ -14,8 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 
-from tracer.resolve.dwarf.units import constants as dw
-from tracer.resolve.dwarf.units import forms
+from tracer.resolve.dwarf.units import constants as dw, forms
 from tracer.resolve.dwarf.units.entries import Entries
 from tracer.resolve.dwarf.units.forms import Abbreviations
 from tracer.resolve.dwarf.units.unit import Entry, Unit

@@ -10,8 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from tracer.resolve.dwarf.leb import leb
-from tracer.resolve.dwarf.units import constants as dw
-from tracer.resolve.dwarf.units import forms
+from tracer.resolve.dwarf.units import constants as dw, forms
 from tracer.resolve.dwarf.units.unit import Entry, Unit
 
 _MOST_RANGES = 1 << 16

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from tracer.resolve.dwarf.leb import leb
-from tracer.resolve.dwarf.units import constants as dw
-from tracer.resolve.dwarf.units import forms
+from tracer.resolve.dwarf.units import constants as dw, forms
 from tracer.resolve.dwarf.units.forms import Abbreviation, Abbreviations, skip_of
 from tracer.resolve.elf.file import Elf
 

@@ -14,8 +14,7 @@ from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.interpreters.description import Image, InterpretedFunction, Refused
 from tracer.resolve.interpreters.python.layouts import COOKIE, KNOWN, TABLE_SIZE, Layout, described
 from tracer.resolve.interpreters.python.lines import line_of
-from tracer.resolve.safety.code import Code as MachineCode
-from tracer.resolve.safety.code import Range
+from tracer.resolve.safety.code import Code as MachineCode, Range
 
 _EVALUATE = "_PyEval_EvalFrameDefault"
 _NAMED = re.compile(r"python(\d+)\.(\d+)")

@@ -16,8 +16,7 @@ from tracer.backends.bcc.maps import resets
 from tracer.backends.bcc.maps.control import Control, control_size
 from tracer.backends.bcc.maps.element_bytes import encode
 from tracer.backends.bcc.maps.store import KernelMaps
-from tracer.backends.bcc.maps.tables import Table, tables
-from tracer.backends.bcc.maps.tables import marks as marked_maps
+from tracer.backends.bcc.maps.tables import Table, marks as marked_maps, tables
 from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
 from tracer.lang.aggregations.aggregation import COUNTER, EXTREME, TOTAL

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tracer.backends.bcc.maps.element_bytes import KeyLayout, decoder, encode, size_of, wrap
 from tracer.lang.types import (
