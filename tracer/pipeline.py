@@ -211,7 +211,7 @@ def _with_ends(tree: Tree, spans: Sequence[int]) -> Tree:
 @lru_cache(maxsize=1)
 def kernel_types() -> OfKernel | None:
     """The types of the running kernel; None where it does not tell them."""
-    from tracer.kernel.btf_types import KernelTypes
+    from tracer.resolve.kernel_types import KernelTypes
 
     try:
         return KernelTypes()

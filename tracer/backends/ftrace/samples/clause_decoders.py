@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace.program import ProbeEvent
-from tracer.backends.ftrace.samples.decoder import Decoder, Named, Near, build
-from tracer.backends.ftrace.samples.shape import Shape
+from tracer.backends.ftrace.samples.decoder import Decoder, Named, build
+from tracer.backends.ftrace.samples.shape import Near, Shape
 from tracer.kernel import perf
 from tracer.kernel.uprobe_events.events import EventFormat
 from tracer.lang.typed import Program

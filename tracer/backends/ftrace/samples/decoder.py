@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tracer.backends.ftrace.fetchargs import FromSample, Source, ToldName
-from tracer.backends.ftrace.samples.shape import Bytes, Sample, Shape
+from tracer.backends.ftrace.samples.shape import Bytes, Near, Sample, Shape
 from tracer.backends.ftrace.samples.writer import Writer, define
 from tracer.dataclass import dataclass
 from tracer.kernel.uprobe_events.events import EventFormat, Fetch, FieldAt
@@ -22,9 +22,6 @@ Slots = dict[int, list[int]]
 
 Named = Callable[[int, int], bytes | None]
 """The name of a thread, on that CPU; None where it is not known."""
-
-Near = Callable[..., bool]
-"""Whether one of some threads may be traced."""
 
 
 @dataclass(frozen=True, slots=True)

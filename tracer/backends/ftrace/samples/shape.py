@@ -17,6 +17,7 @@ sampled at one hit (do_perf_sw_event uses one perf_sample_data for all).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tracer.dataclass import dataclass
@@ -26,6 +27,9 @@ Sample = tuple[Any, ...]
 
 Bytes = bytes | memoryview
 """Bytes of a ring. Samples with copies of stacks are not copied again."""
+
+Near = Callable[..., bool]
+"""Whether one of some threads may be traced."""
 
 MISC, PID, TID, TIME, CPU = 1, 3, 4, 5, 6
 """The places of these in a sample."""

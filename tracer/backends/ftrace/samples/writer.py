@@ -36,7 +36,7 @@ from tracer.backends.ftrace.samples.sample_functions import (
     unwound,
     user_stack,
 )
-from tracer.backends.ftrace.samples.shape import CPU, MISC, PID, TID, TIME, Bytes, Sample, Shape
+from tracer.backends.ftrace.samples.shape import CPU, MISC, PID, TID, TIME, Bytes, Near, Sample, Shape
 from tracer.host.clock import ahead_ns
 from tracer.kernel import perf
 from tracer.kernel.uprobe_events.events import EventFormat, Fetch
@@ -44,7 +44,6 @@ from tracer.steps.python.runtime import NO_ROOM, measured
 
 if TYPE_CHECKING:
     from tracer.backends import Unwinder
-    from tracer.backends.ftrace.samples.decoder import Near
 
 _ALL = (1 << 64) - 1
 _NONE = (1 << 32) - 1

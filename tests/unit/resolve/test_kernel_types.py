@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tracer.kernel.btf import KERNEL, own_offsets
-from tracer.kernel.btf_types import KernelTypes
 from tracer.lang.types import ArrayType, CharType, EnumType, Field, IntType, NamedType, PointerType, StructType
+from tracer.resolve.kernel_types import KernelTypes
 
 INT, POINTER, ARRAY, STRUCT, UNION, ENUM, FORWARD, TYPEDEF, VOLATILE, ENUM_64 = 1, 2, 3, 4, 5, 6, 7, 8, 9, 19
 

@@ -11,7 +11,6 @@ from array import array
 from functools import cached_property
 
 from tracer import cache
-from tracer.kernel.btf import KERNEL
 from tracer.lang.types import (
     ArrayType,
     CharType,
@@ -25,6 +24,7 @@ from tracer.lang.types import (
     Type,
     memory_size,
 )
+from tracer.lang.types.declared import OF_KERNEL
 from tracer.lang.types.sizes import bit_field
 
 _KIND = "btf types"
@@ -44,13 +44,13 @@ _SIGNED, _CHAR = 1, 2
 class KernelTypes:
     """The types of the kernel that runs. Raises `OSError` where it does not tell, `ValueError` for what is no BTF."""
 
-    def __init__(self, path: str = KERNEL) -> None:
+    def __init__(self, path: str = OF_KERNEL) -> None:
         self._path = path
         with open(path, "rb") as file:
             data = file.read()
         try:
             magic, _, _, header, first, size, texts, length = struct.unpack_from("=HBBIIIII", data)
-            if magic != _MAGIC:
+            if magic != _MAGIC or header + first + size > len(data):
                 raise ValueError("no BTF")
             self._data = data
             self._texts = data[header + texts : header + texts + length]
