@@ -91,9 +91,17 @@ static long (*find_mapping)(u64 task, u64 address, u64 function, void *each, u64
 
 /* --- whose hit it is -------------------------------------------------------------------------------------------- */
 
-#if NAMESPACED || TASKS || PROGRAMS
+#if NAMESPACED || TASKS || PROGRAMS || OF_KERNEL_TOO
 static u64 (*current_task)(void) = (void *)35;
 static long (*read_kernel)(void *to, u32 size, u64 from) = (void *)113; /* zeroes where it fails */
+#endif
+#define of_kernel(address) (address)
+
+#if OF_KERNEL_TOO
+static long (*read_kernel_text)(void *to, u32 size, u64 from) = (void *)115;
+#endif
+
+#if NAMESPACED || TASKS || PROGRAMS
 
 /* Values that the loader puts into the code (pid_namespace.py): offsets in the kernel's structures, tracer's
  * namespace by inode, the process that is traced, the namespace's device, and more members. */
@@ -464,8 +472,14 @@ static __always_inline long bring_page(u64 address)
  * then brought in. `most` is a constant that `size` does not exceed. */
 static __always_inline long touch_user(void *to, u32 size, u64 from, u32 most)
 {
-	long failed = peek_user(to, size, (void *)from);
+	long failed;
 
+#if OF_KERNEL_TOO
+	/* Only for programs that ask for what is the kernel's: to others a traced program could give an address there. */
+	if (from >> 63)
+		return read_kernel(to, size, from);
+#endif
+	failed = peek_user(to, size, (void *)from);
 	READ_AGAIN(!failed, failed = peek_user(to, size, (void *)from), from, most);
 	return failed;
 }
@@ -507,8 +521,13 @@ static __always_inline bool failed(s64 length)
  * that `size` stays below. */
 static __always_inline long touch_user_text(void *to, u64 size, u64 from, u32 most)
 {
-	long length = peek_user_text(to, size, (void *)from);
+	long length;
 
+#if OF_KERNEL_TOO
+	if (from >> 63)
+		return read_kernel_text(to, size, from);
+#endif
+	length = peek_user_text(to, size, (void *)from);
 	READ_AGAIN(length >= 0, length = peek_user_text(to, size, (void *)from), from, most);
 	return length;
 }

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tracer.kinds.model import AttachPoint, Machine
     from tracer.kinds.site import Spot
     from tracer.lang.syntax.ast import Program as Tree
+    from tracer.lang.types.declared import OfKernel
     from tracer.plan.model import Plan, Variant
     from tracer.resolve.dwarf.debug_info import DebugInfo
     from tracer.resolve.files.paths import Found
@@ -171,14 +172,13 @@ def plan(
         from tracer.plan.other_threads import with_other_threads
 
         tree = with_other_threads(tree, sites)
-    if places:
-        tree = replace(tree, types=replace(tree.types, outside=outside))
+    tree = replace(tree, types=replace(tree.types, kernel=kernel_types, outside=outside if places else None))
     try:
         typed = analyse(tree, sites, environment, given)
     finally:
         if outside.cache_info().currsize:
             outside().keep()
-    if spans and any(clause.until is not None and not clause.until.keys[0] for clause in typed.clauses):
+    if spans or any([site.ends for site in places]):
         from tracer.plan.calls.exits import with_exits
 
         typed = with_exits(typed, machine())
@@ -206,6 +206,17 @@ def _with_ends(tree: Tree, spans: Sequence[int]) -> Tree:
     points = [point for index in spans if (point := tree.clauses[index].until) is not None]
     ends = [replace(tree.clauses[index], points=(point,)) for index, point in zip(spans, points, strict=True)]
     return replace(tree, clauses=(*tree.clauses, *ends))
+
+
+@lru_cache(maxsize=1)
+def kernel_types() -> OfKernel | None:
+    """The types of the running kernel; None where it does not tell them."""
+    from tracer.kernel.btf_types import KernelTypes
+
+    try:
+        return KernelTypes()
+    except (OSError, ValueError):
+        return None
 
 
 def machine() -> Machine:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from scripts.peers.tools import PYTHON, TOOLS
+from scripts.peers.tools import PYTHON, TOOLS, WRITTEN
 from tests.targets.build import build
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +45,7 @@ class Run:
 
     @staticmethod
     def start(command: tuple[str, ...], file: Path) -> Run:
-        out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - `Run` keeps them
         process = subprocess.Popen([*command, str(file)], stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=ROOT)
         return Run(process, out, err)
 
@@ -162,6 +162,7 @@ def main() -> int:
     for file in files:
         found[file.stem] = _best(bpftrace, file)
         print(f"{file.stem:15} {found[file.stem]}", flush=True)
+    Path(WRITTEN).unlink(missing_ok=True)
     if not names:
         before, _, rest = PAGE.read_text().partition(BEGIN)
         PAGE.write_text(before + BEGIN + table(found) + END + rest.partition(END)[2])

@@ -84,7 +84,8 @@ class Tool:
     judge: Judge
 
 
-_WRITES = "dd if=/dev/zero of=/var/tmp/tracer-peers bs=16k count=200 oflag=direct status=none"
+WRITTEN = "/var/tmp/tracer-peers"
+_WRITES = f"dd if=/dev/zero of={WRITTEN} bs=16k count=200 oflag=direct status=none"
 _PARTS = r"\bacts\b"
 
 TOOLS = {
@@ -118,7 +119,7 @@ TOOLS = {
         "THREADS 3 1 </dev/null", lines("threads"),
     ),
     "writeback": Tool(
-        "dd if=/dev/zero of=/var/tmp/tracer-peers bs=1M count=8 status=none; sync", lines("sync", r"\d+$")
+        f"dd if=/dev/zero of={WRITTEN} bs=1M count=8 status=none; sync", lines("sync", r"\d+$")
     ),
 }  # fmt: skip
 """By the name of the file, without .bt. What is not here needs probes that no event of this kernel stands for."""

@@ -204,7 +204,8 @@ def test_memory_is_read_as_the_call_begins_and_after_it_where_that_is_asked(call
     text = "str(args.text), after(str(args.text)), after(str(args.text, retval))"
     after = f"call:{calls}:fills {{ @[{text}] = count(); }}"
     assert maps(traced(calls, "bcc", after)) == {"@": {"before,after,after": 1}}
-    assert "str() is not available with ftrace" in traced(calls, "ftrace", after).err
+    refused = traced(calls, "ftrace", after).err
+    assert "str() is not available with ftrace: at a return the kernel reads memory at registers of then" in refused
 
 
 GUARDED = r"""
@@ -481,3 +482,56 @@ def test_calls_that_their_threads_end_in_leave_room_for_others(backend: str, tmp
     done = tracer("-q", "-f", "json", "--backend", backend, "-c", f"{leaves} 17000", "-e", text)
     assert maps(done) == {"@": {"0,0": 100}}
     assert done.err.count("17000 calls left out: no return") == 1 and "room" not in done.err, done.err
+
+
+ENDS = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char *self;
+__attribute__((noinline, noclone)) long goes(long n)
+{
+    __asm__ volatile("" : "+r"(n) : : "memory");
+    if (n == 1) execl(self, self, getpid() == gettid() ? "again" : "done", (char *)0);
+    if (n == 2) pthread_exit(0);
+    if (n == 3) { if (!fork()) return 33; wait(0); }
+    if (n == 4) exit(0);
+    return n + 10;
+}
+static void *run(void *p) { return (void *)goes((long)p); }
+static void in_thread(long n)
+{
+    pthread_t thread;
+    pthread_create(&thread, 0, run, (void *)n);
+    pthread_join(thread, 0);
+}
+int main(int count, char **words)
+{
+    self = *words;
+    if (count == 1) { goes(0); if (goes(3) == 33) _exit(0); goes(1); }
+    if (words[1][0] != 'a') return 0;
+    goes(0), in_thread(2), in_thread(0);
+    if (!fork()) goes(4);
+    wait(0);
+    if (!fork()) in_thread(1);
+    wait(0);
+    return 0;
+}
+"""
+
+
+def test_calls_that_end_with_their_thread_process_or_program_are_around_no_others(
+    backend: str, tmp_path: Path, clean: None
+) -> None:
+    """A thread ends in a call, a process does, an exec of the main thread and of another; and a child returns from the
+    call of its parent.
+    """
+    path = compiled_c(tmp_path / "ends", ENDS, "-O1", "-pthread")
+    text = f"call:{path}:goes {{ @[arg0, retval, depth] = count(); }}"
+    done = tracer("-q", "-f", "json", "--backend", backend, "--follow", "-c", str(path), "-e", text)
+    assert maps(done) == {"@": {"0,10,0": 3, "3,13,0": 1}}
+    unseen, left = done.err.splitlines()
+    assert unseen.startswith("tracer: 1 call left out: its end was seen, but not its beginning"), unseen
+    assert left.startswith("tracer: 4 calls left out: no return"), left

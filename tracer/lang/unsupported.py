@@ -45,7 +45,7 @@ SHORT_PROBES = {
 }
 
 FUNCTIONS: dict[str, tuple[str, str | None]] = {
-    **dict.fromkeys(("kptr", "percpu_kaddr", "kfunc_allowed", "kfunc_exist"), (_KERNEL, None)),
+    **dict.fromkeys(("percpu_kaddr", "kfunc_allowed", "kfunc_exist"), (_KERNEL, None)),
     **dict.fromkeys(("path", "skboutput", "socket_cookie", "override"), (_KERNEL, None)),
     "unwatch": ("watchpoints last as long as the trace", "a predicate leaves hits out"),
     "write_user": ("tracer writes nothing into what is traced", None),
@@ -54,7 +54,7 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
 """Functions."""
 
 BUILTINS: dict[str, tuple[str, str | None]] = {
-    **dict.fromkeys(("curtask", "ctx"), (_KERNEL, None)),
+    "ctx": (_KERNEL, None),
 }
 """Built-in values."""
 

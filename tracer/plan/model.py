@@ -99,9 +99,12 @@ class Plan:
     @property
     def tells_threads(self) -> bool:
         """Whether it is asked of threads whether they are among those that are traced, which not all are."""
+        return self.shared and self.computes(operations.TRACED)
+
+    def computes(self, operation: operations.Operation) -> bool:
+        """Whether any step does that."""
         values = (value for steps in self.steps.values() for step in walk(steps.body) for value in used(step))
-        inner = (part for value in values for part in parts(value)) if self.shared else ()
-        return any(isinstance(part, Op) and part.op is operations.TRACED for part in inner)
+        return any(isinstance(part, Op) and part.op is operation for value in values for part in parts(value))
 
     @property
     def walks_stacks(self) -> bool:

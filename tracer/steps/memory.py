@@ -38,7 +38,7 @@ def integer_at(ctx: Context, address: Value, type: IntType, span: Span) -> Value
 
     def read(address: Value) -> Value:
         base, offset, place = _place(ctx, address)
-        ctx.ask(_reading(base, address), "*", span)
+        ctx.ask(_reading(ctx, base, address), "*", span)
         return _fetched(ctx, Memory(base, offset, type), type, place, None, span)
 
     return _at_either(ctx, address, read, type)
@@ -49,7 +49,7 @@ def block_at(ctx: Context, address: Value, type: Type, span: Span) -> Value:
 
     def read(address: Value) -> Value:
         base, offset, place = _place(ctx, address)
-        ctx.ask(_reading(base, address), "*", span)
+        ctx.ask(_reading(ctx, base, address), "*", span)
         return _fetched(ctx, Bytes(base, offset, memory_size(type)), type, place, None, span)
 
     return _at_either(ctx, address, read, type)
@@ -68,8 +68,8 @@ def string_at(ctx: Context, address: Value, type: StringType, sized: bool, lengt
 
     def read(address: Value) -> Value:
         base, offset, place = _place(ctx, address)
-        narrow = _reading(base, address) is features.POINTER_32
-        computed = features.POINTER_32 if narrow else features.STRING_COMPUTED
+        reading = _reading(ctx, base, address)
+        computed = features.STRING_COMPUTED if reading is features.LOAD_COMPUTED else reading
         ctx.ask(features.STRING if base is not None else computed, "str()", span)
         text = Text(base, offset, type.size, sized, length is not None)
         return _fetched(ctx, text, type, place, length, span)
@@ -130,13 +130,15 @@ def _place(ctx: Context, address: Value) -> tuple[Source | None, int, Value]:
     return source, offset, _sum(ctx, base, offset)
 
 
-def _reading(base: Source | None, address: Value) -> Feature:
+def _reading(ctx: Context, base: Source | None, address: Value) -> Feature:
     """The feature that a read at an address needs of a backend."""
     if base is not None:
         return features.LOAD
     pointer, _ = arithmetic.address(address)
     narrow = isinstance(pointer.type, PointerType) and pointer.type.bits == 32
-    return features.POINTER_32 if narrow else features.LOAD_COMPUTED
+    if narrow:
+        return features.POINTER_32
+    return features.LOAD_COMPUTED if ctx.clause.ends is None else features.LOAD_AFTER
 
 
 def _fetched(

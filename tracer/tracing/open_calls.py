@@ -78,16 +78,16 @@ class OpenCalls:
             thread for thread, when in began.items()
             if isinstance(thread, int) and isinstance(when, int) and has_ended(thread, when)
         }  # fmt: skip
-        left = {key: note for key, note in notes.items() if key[0] in ended}
+        abandoned = {key: note for key, note in notes.items() if key[0] in ended}
         catch_up(time.monotonic_ns())
         now = self._maps.snapshot(calls.open).items
-        for key in [key for key, note in left.items() if now.get(key) == note]:
+        for key in [key for key, note in abandoned.items() if now.get(key) == note]:
             self._forgotten += 1
             for name in filter(None, (calls.open, calls.memory)):
                 self._maps.delete(name, key)
             if calls.innermost:
                 self._maps.delete(calls.innermost, key[:-1])
-        self._many[calls.open] = max(_MANY, 3 * (len(notes) - len(left)) // 2)
+        self._many[calls.open] = max(_MANY, 3 * (len(notes) - len(abandoned)) // 2)
 
     def detach(self) -> None:
         """Called before that is done."""

@@ -66,7 +66,7 @@ def test_what_nobody_could_try_is_unknown_where_it_matters() -> None:
     assert {feature for feature, state in states.items() if state is None} == {
         features.FOLLOW, features.STRING, features.STRING_COMPUTED, features.LOAD, features.LOAD_COMPUTED,
         features.AGGREGATION, features.MAP, features.MAP_WALK, features.BUFFER_SIZED, features.INTERPRETED,
-        features.USER_STACK, features.STOPPED_STACK, features.SYMBOL, features.POINTER_32,
+        features.USER_STACK, features.STOPPED_STACK, features.SYMBOL, features.POINTER_32, features.LOAD_AFTER,
     }  # fmt: skip
     assert isinstance(states[features.SEMAPHORE], Unsupported)
     assert states[features.MANY_SITES] == Supported(), "it works in either way"

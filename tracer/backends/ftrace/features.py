@@ -22,6 +22,11 @@ _COMPUTED = Unsupported(
     "it reads memory at argN, retval, or a pointer found there, plus a constant; not at a computed address",
     elsewhere("bcc"),
 )
+# Linux 6.18 refuses `$arg1` at the return of a uprobe: "$arg* can be used only on function entry or exit".
+_AFTER = Unsupported(
+    "at a return the kernel reads memory at registers of then, which no longer hold what the call began with",
+    f"str(retval) reads what the function returns; {elsewhere('bcc')}",
+)
 _NARROW = Unsupported("a fetch argument takes 8 bytes of memory for a pointer", elsewhere("bcc"))
 
 _SHORT = "a hit with one of 4,096 bytes or more is left out"
@@ -59,11 +64,13 @@ def states(has: Has) -> dict[Feature, State]:
         features.STRING_COMPUTED: _COMPUTED,
         features.LOAD: Supported(),
         features.LOAD_COMPUTED: _COMPUTED,
+        features.LOAD_AFTER: _AFTER,
         features.POINTER_32: _NARROW,
         features.BUFFER_SIZED: Unsupported("an event holds blocks of a fixed size", elsewhere("bcc")),
         features.USER_STACK: Supported(),
         features.KERNEL_STACK: Supported(),
         features.KERNEL_STACK_OF_CALLS: _OF_PROGRAM,
+        features.KERNEL_MEMORY: Unsupported("an event holds no memory of the kernel", elsewhere("bcc")),
         features.STOPPED_STACK: Supported(),
         features.DEEP_STACK: Supported(),
         features.INTERPRETED: _NO_MEMORY,

@@ -51,7 +51,7 @@ class MapDecl:
 @dataclass(frozen=True, slots=True)
 class Until:
     """The end of a span: its kind of clause, attach point and sites, and the key that the start and the end compute, ()
-    for the thread. `exits`: the event of a thread's end, where what the thread has started is to be forgotten then.
+    for the thread.
     """
 
     kind: ClauseKind
@@ -59,7 +59,6 @@ class Until:
     span: Span
     sites: tuple[Site, ...]
     keys: tuple[tuple[Expr, ...], tuple[Expr, ...]] = ((), ())
-    exits: tuple[Site, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,8 @@ class Clause:
     at the sites of this one: both are of the same attach points (`plan.calls`).
     `until`: of a span, which begins at the `sites`; `closes`: it is the clause at the end of one. `unasked`:
     it is tracer's own, at an event that nobody has named. `written`: of a call or span, the predicate and the body as
-    they were written, at the attach point that tells whether it was hit.
+    they were written, at the attach point that tells whether it was hit. `exits`: the events at which what it has
+    noted of a thread is to be forgotten.
     """
 
     id: int
@@ -89,6 +89,7 @@ class Clause:
     closes: bool = False
     unasked: bool = False
     written: tuple[Expr | None, tuple[Stmt, ...]] | None = None
+    exits: tuple[Site, ...] = ()
 
     @property
     def as_written(self) -> tuple[Expr | None, tuple[Stmt, ...]]:

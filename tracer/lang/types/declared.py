@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tracer.dataclass import dataclass, field
 from tracer.lang.types import INT64, INTEGER_TYPES, BoolType, CharType, IntType, NamedType, Type
@@ -43,27 +43,49 @@ def integer_of(words: list[str]) -> IntType | None:
     return IntType(16 if "short" in words else 64 if "long" in words else 32, signed)
 
 
+class OfKernel(Protocol):
+    """The types of the running kernel."""
+
+    def type(self, name: str) -> Type | None:
+        """The type of a name as C writes it; None where there is none."""
+
+    def type_at(self, number: int) -> Type | None:
+        """The type with a number; None for one that the language does not have."""
+
+
+OF_KERNEL = "/sys/kernel/btf/vmlinux"
+"""The place of the kernel's types (`NamedType.place`), where it describes itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
     """`types` by name as C writes it: `struct sock`, `union u`, `enum e`, or a typedef's bare name. `constants` are the
     names of enumerators and of `#define`s of numbers, each with its type. `outside`: what the program does not declare,
-    as it is known at `sites`.
+    as it is known at `sites`; `kernel`: what these do not know either.
     """
 
     types: Mapping[str, Type] = field(default_factory=dict)
     constants: Mapping[str, tuple[int, Type]] = field(default_factory=dict)
     outside: Callable[[], Outside] | None = None
     sites: tuple[FileSite, ...] = ()
+    kernel: Callable[[], OfKernel | None] = lambda: None
 
     def find(self, name: str) -> Type | str | None:
         """The type of a name, None where there is none; where it has several meanings, which they are."""
-        type = self.types.get(name) or USUAL.get(name) or integer_of(name.split())
-        return type if type is not None or self.outside is None else self.outside().type(name, self.sites)
+        type: Type | str | None = self.types.get(name) or USUAL.get(name) or integer_of(name.split())
+        if type is None and self.outside is not None:
+            type = self.outside().type(name, self.sites)
+        if type is None and (kernel := self.kernel()) is not None:
+            type = kernel.type(name)
+        return type
 
     def complete(self, type: Type) -> Type | None:
         """A type that can be read: what a pointer leads to, looked up where it is known by name alone."""
         if not isinstance(type, NamedType):
             return type
+        if type.place is not None and type.place[0] == OF_KERNEL:
+            kernel = self.kernel()
+            return None if kernel is None else kernel.type_at(type.place[1])
         if type.place is None or type.name in self.types or self.outside is None:
             complete = self.find(type.name)
             return None if isinstance(complete, str) else complete

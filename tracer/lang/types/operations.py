@@ -215,6 +215,7 @@ FIND = Operation(
 GLOB = Operation("glob", "string, constant pattern → bool: whether the string is as the pattern says (glob(7))")
 CONCAT = Operation("concat", "strings of n and m bytes → one of n + m - 1", python="({0} + {1})", c="join_texts")
 FRAMES = Operation("frames", "stack → uint64: how many addresses it has", python="len({0}.addresses)")
+OF_KERNEL = Operation("kptr", "address → the same, of memory of the kernel", python="{0}", c="of_kernel")
 TRACED = Operation("traced", "thread → bool: whether it is one of those that are traced", c="thread_is_traced")
 SYMBOL = Operation("symbol", "pid, address, moment → an address to be shown as the symbol that holds it then")
 

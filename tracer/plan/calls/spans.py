@@ -55,7 +55,7 @@ def with_spans(program: Program) -> Program:
         clauses += reversed(both) if shared else both
         maps.update({decl.name: decl for decl in span.maps()})
         kept.append(span.calls())
-        if clause.until.exits:
+        if clause.exits:
             exits.append(span.exit(fresh))
             fresh += 1
     if faults:
@@ -82,7 +82,7 @@ class _Span:
         return Calls(
             f"@ open spans of clause {number}", f"@ memory spans of clause {number}" if memory else "",
             f"@ unseen spans of clause {number}",
-            f"@ left spans of clause {number}" if self._until.exits else "", (named,), read, len(self._reads.noted),
+            f"@ left spans of clause {number}" if self._clause.exits else "", (named,), read, len(self._reads.noted),
             is_span=True, keys=tuple([(part.span, part.type) for part in self._until.keys[0]]),
         )  # fmt: skip
 

@@ -63,7 +63,7 @@ def with_calls(program: Program) -> Program:
         return program
     clauses: list[Clause] = []
     maps = dict(program.maps)
-    calls: list[Calls] = []
+    calls, exits = list[Calls](), list[Clause]()
     faults: list[Diagnostic] = []
     fresh = 1 + max(clause.id for clause in program.clauses)
     timing = _Timing(program)
@@ -76,9 +76,14 @@ def with_calls(program: Program) -> Program:
         maps.update({decl.name: decl for decl in split.maps()})
         calls.append(split.calls())
         fresh += 1
+        if clause.exits:
+            from tracer.plan.calls.exits import beyond_calls
+
+            exits.append(beyond_calls(clause, fresh, calls[-1].innermost, len(calls[-1].functions)))
+            fresh += 1
     if faults:
         raise ProgramError(program.source, sorted(faults, key=lambda fault: fault.span.start))
-    return replace(program, clauses=tuple(clauses), maps=maps, calls=tuple(calls), call_probes=tuple(timing.pairs))
+    return replace(program, clauses=(*clauses, *exits), maps=maps, calls=tuple(calls), call_probes=tuple(timing.pairs))
 
 
 class _Timing:

@@ -82,7 +82,8 @@ class FlowRenderer(TextRenderer, Listener):
         now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         for thread in self.calls.threads.values():
             for call in reversed(thread.calls):
-                ended = thread.goroutine is None and has_ended(thread.number, call.begun.time_ns)
+                whole = thread.number if thread.goroutine is None else thread.process
+                ended = has_ended(whole, call.begun.time_ns)
                 self.under_way(thread, call, None if ended else max(now - call.begun.time_ns, 0))
         super().finish()
 

@@ -39,6 +39,7 @@ _BUILT_INS = {
     "usermode": C("((REGISTER(cs) & 3) == 3)" if native() is X86_64 else "((REGISTER(pstate) & 15) == 0)"),
     "monotonic": call("monotonic_ns"),
     "ppid": call("parent_id"),
+    "curtask": call("current_task"),
     "tai": C("(boot_ns() + TAI_AHEAD)"),
 }
 _OF_CONTROL = {"moment": C("0"), "cpid": C("control->cpid"), "started": C("control->started")}
@@ -71,6 +72,7 @@ def fetch(function: CFunction, step: Fetch) -> None:
             function.numbers[name.id] = _OF_CONTROL[built_in]
         case BuiltIn(name=built_in):
             function.shared.tasks |= built_in == "ppid"
+            function.shared.kernel |= built_in == "curtask"
             function.declare(name.id, name.type, _BUILT_INS[built_in])
         case Memory():
             assert step.address is not None

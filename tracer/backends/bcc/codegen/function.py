@@ -141,6 +141,8 @@ class Shared:
     """Whether the program reads the kernel's task structures."""
     interprets: bool = False
     """Whether stacks show an interpreter's functions."""
+    kernel: bool = False
+    """Whether what it reads may be memory of the kernel."""
     threads: bool = False
     """Whether it is known of each thread whether it is traced."""
     repeats: bool = False

@@ -23,6 +23,7 @@ from tracer.dataclass import dataclass
 from tracer.kinds.arch import X86_64, native
 from tracer.kinds.site import SITE_VALUES, ArgSpec, Reg
 from tracer.lang.aggregations.aggregation import COUNTER, TOTAL
+from tracer.lang.types import operations
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.plan.points import first_numbers
 from tracer.steps.model import Fetch, MapAdd, Steps, Update
@@ -101,7 +102,7 @@ def generate(
     maps = tables(plan, None if before is None else before.tables)
     shared = Shared(plan.program, maps, marks(plan), site_texts(texts, maps.values()))
     every = [step for probe in plan.probes for step in walk(plan.steps[probe.clause.id].body)]
-    shared.repeats, shared.threads = repeats, plan.tells_threads
+    shared.repeats, shared.threads, shared.kernel = repeats, plan.tells_threads, plan.computes(operations.OF_KERNEL)
     wanted = any(isinstance(step, Fetch) and isinstance(step.source, UserStack) for step in every)
     if wanted and plan.program.config.stack_unwind != "fp" and native() is X86_64:
         shared.unwinds = True
@@ -249,6 +250,7 @@ def _head(shared: Shared, slots: int, control: tuple[int, int, int, int, int], p
     if slots:
         lines += ["struct scratch {", *(f"\t{member}" for member in shared.scratch.members()), "};", ""]
     fixed = '#include "prelude.h"'
+    lines += ["#define OF_KERNEL_TOO 1"] if shared.kernel else []
     lines += ["#define TASKS 1", fixed, '#include "tasks.h"'] if shared.tasks else [fixed]
     lines += [f"#define PLACES MAP({PLACES})"] if shared.places else []
     lines += ['#include "places.h"'] if shared.places or shared.unwinds else []

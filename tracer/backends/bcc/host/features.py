@@ -14,6 +14,7 @@ NO_BPF = Unsupported(
 NO_RING = Unsupported("the kernel has no BPF ring buffer", "use Linux 5.8 or newer")
 NO_NEW_TASK = Unsupported("the kernel has no tracepoint task:task_newtask", elsewhere("ftrace"))
 
+_LOCKED = Unsupported("BPF programs may not read the kernel's memory here (lockdown)", "boot without lockdown")
 _NO_TASKS = Unsupported(
     "BPF may not read the kernel's memory here, or the kernel has no BTF that says where this value is",
     "/proc/PID/status shows it for a running process",
@@ -73,11 +74,13 @@ def states(has: Has) -> dict[Feature, State]:
         features.STRING_COMPUTED: read,
         features.LOAD: read,
         features.LOAD_COMPUTED: read,
+        features.LOAD_AFTER: read,
         features.POINTER_32: read,
         features.BUFFER_SIZED: read,
         features.USER_STACK: Supported(but="" if has("mappings") else _IN_TURN),
         features.KERNEL_STACK: Supported(),
         features.KERNEL_STACK_OF_CALLS: Supported(),
+        features.KERNEL_MEMORY: Supported() if has("kernel_reads") else _LOCKED,
         features.STOPPED_STACK: Supported() if has("user_registers") else _NO_REGISTERS,
         features.DEEP_STACK: Unsupported(_DEEP, elsewhere("ftrace")),
         features.INTERPRETED: _interpreted(has),

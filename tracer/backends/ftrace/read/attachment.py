@@ -150,6 +150,7 @@ class Attachment:
         """
         if self._about:
             clauses.runtime.traced = lambda thread: self.reader is not None and self.reader.is_traced(thread)
+            clauses.near = lambda *threads: self.reader is not None and any(map(self.reader.is_near, threads))
         if self.named is not None:
             clauses.named, decoders[self.named.decoder.id] = self.named.name, self.named.decoder
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tracer.backends.ftrace.samples.thread_names import ThreadNames
     from tracer.kernel.workers.copier import Copier
 
+_MOST_BORN = 1 << 16
 _MANY = 64  # samples unpacked one by one after a short run, before long runs are tried again
 _SHORT = 8
 _PIECE = 1 << 18  # bytes decoded between two looks at the rings
@@ -63,6 +64,8 @@ class Reader:
         self._near = {*pids}
         """Those of the family, and perhaps others: whose stacks are worth walking."""
         self._forks: list[tuple[int, int]] = []
+        self._born: dict[int, int] = {}
+        """The parents of threads that have begun, whose records may not have had their turn."""
         self._unsettled = False
         self._returned: list[Sample] = []
         self._rounds: deque[perf.Round] = deque()
@@ -184,6 +187,10 @@ class Reader:
     def is_traced(self, thread: int) -> bool:
         """Whether a thread is one of those that are traced; of one that has just begun before its first sample too."""
         return thread in self._threads
+
+    def is_near(self, thread: int) -> bool:
+        """Whether a thread may be one of those that are traced, when a sample is decoded: before its turn."""
+        return thread in self._threads or ((parent := self._born.get(thread)) is not None and self._is_near(parent))
 
     def _about_threads(self, samples: list[Sample], family: set[int]) -> list[Sample]:
         """The samples of the family and those about it, as far as events alone tell."""
@@ -329,6 +336,9 @@ class Reader:
             *head, thread, _, at_ns = _BIRTH.unpack_from(data, position)
             birth = (*head, at_ns, thread)
             self._forks.append((birth[TID], birth[PID]))
+            if len(self._born) >= _MOST_BORN:
+                self._born.clear()
+            self._born[thread] = birth[TID]
             self._unsettled = self._follow
             out.append(birth)
         if self._named is not None and (told := self._named.told(kind, data, position)) is not None:

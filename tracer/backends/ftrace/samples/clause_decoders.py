@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace.program import ProbeEvent
-from tracer.backends.ftrace.samples.decoder import Decoder, Named, build
+from tracer.backends.ftrace.samples.decoder import Decoder, Named, Near, build
 from tracer.backends.ftrace.samples.shape import Shape
 from tracer.kernel import perf
 from tracer.kernel.uprobe_events.events import EventFormat
@@ -28,6 +28,7 @@ class ClauseDecoders:
     child_pid = 0
     unwinder: Unwinder | None = None
     named: Named | None = None
+    near: Near | None = None
 
     def __init__(self, program: Program, runtime: Runtime, gone: Collection[int] | None) -> None:
         self._program = program
@@ -44,6 +45,7 @@ class ClauseDecoders:
         return build(
             format, event.places[0].fetches, branches, shape, self.runtime,
             time_offset=self._time_offset, child_pid=self.child_pid, unwinder=self.unwinder, named=self.named,
+            near=self.near, others=event.places[0].site.others,
         )  # fmt: skip
 
     def _unless_gone(self, event: ProbeEvent, branch: int, number: int) -> Compiled:

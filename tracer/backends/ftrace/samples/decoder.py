@@ -23,6 +23,9 @@ Slots = dict[int, list[int]]
 Named = Callable[[int, int], bytes | None]
 """The name of a thread, on that CPU; None where it is not known."""
 
+Near = Callable[..., bool]
+"""Whether one of some threads may be traced."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
@@ -53,17 +56,20 @@ def build(
     child_pid: int,
     unwinder: Unwinder | None = None,
     named: Named | None = None,
+    near: Near | None = None,
+    others: Sequence[str] = (),
 ) -> Decoder:
     """The decoder of one event. Where it has several branches, one more field says which; `time_offset` is added to
     times where a clause wants them; `unwinder` walks the stacks of samples that have a copy; `named` has the names of
-    threads where samples have none.
+    threads where samples have none. `near`: of an event whose fields name `others` than the thread in which it happens,
+    stacks are walked only where one of them may be traced.
     """
     if len(branches) > 1:
         fetches = (*fetches, Fetch("", "u16"))
     decoders: list[Decoder] = []
     for runs in branches:
         late = any(isinstance(src, FromSample | ToldName) and src.late for _, sources in runs for src in sources)
-        writer = Writer(format, fetches, shape, time_offset, child_pid, unwinder, late)
+        writer = Writer(format, fetches, shape, time_offset, child_pid, unwinder, late, near, others)
         calls = [(function, writer.hit(sources)) for function, sources in runs]
         run, slots = _runner(calls, runtime, named), partial(_same, writer.slots())
         decoders.append(Decoder(format.id, writer.codes, writer.decoder(), run, slots))

@@ -73,6 +73,11 @@ def unwound(
     return unwinder.unwind(pid, values, stack, frames, at_ns=at_ns)
 
 
+def nobody(pid: int) -> Stack:
+    """The stack of a hit that concerns nobody who is traced: nobody looks at it."""
+    return Stack(pid, ())
+
+
 def user_stack(data: Bytes, offset: int, count: int, pid: int, frames: int) -> Stack:
     """The user's part of the call chain of `count` entries; without frames where the kernel could not walk it."""
     return Stack(pid, _part(data, offset, count, perf.CONTEXT_USER)[:frames])

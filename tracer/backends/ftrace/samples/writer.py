@@ -30,6 +30,7 @@ from tracer.backends.ftrace.samples.sample_functions import (
     held,
     kernel_stack,
     last_true,
+    nobody,
     reach,
     reached,
     unwound,
@@ -43,6 +44,7 @@ from tracer.steps.python.runtime import NO_ROOM, measured
 
 if TYPE_CHECKING:
     from tracer.backends import Unwinder
+    from tracer.backends.ftrace.samples.decoder import Near
 
 _ALL = (1 << 64) - 1
 _NONE = (1 << 32) - 1
@@ -72,9 +74,13 @@ class Writer:
 
     def __init__(
         self, format: EventFormat, fetches: Sequence[Fetch], shape: Shape, time_offset: int, child_pid: int,
-        unwinder: Unwinder | None, late: bool = False,
+        unwinder: Unwinder | None, late: bool = False, near: Near | None = None,
+        others: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        """`late`: the number of the thread in the record is read too, in the place before the fields."""
+        """`late`: the number of the thread in the record is read too, in the place before the fields. `near`: see
+        `decoder.build`.
+        """
+        self.near, self.others = (near if others else None), others
         self.shape = shape
         self.unwinder = unwinder
         self.fetches = fetches
@@ -112,6 +118,8 @@ class Writer:
             "raw": struct.Struct(codes).unpack_from,
             "stack": user_stack,
             "kstack": kernel_stack,
+            "near": self.near,
+            "nobody": nobody,
             "unwound": partial(unwound, self.shape.registers.bit_count(), self.unwinder),
             "last": last_true,
             "no_room": NO_ROOM,
@@ -205,6 +213,10 @@ class Writer:
                 return self._held(source)
             case ThreadName(fetch):
                 return f"{self._text(fetch)} if n{fetch} else None"
+            case UserStack(frames) if self.shape.registers and self.near is not None:
+                whole = f"unwound(b, r, t[{PID}], t[{TIME}], {frames})"
+                others = [f"t[{self.first + n}]" for n, fetch in enumerate(self.fetches) if fetch.place in self.others]
+                return f"({whole} if near({', '.join([f't[{TID}]', *others])}) else nobody(t[{PID}]))"
             case UserStack(frames) if self.shape.registers:
                 return f"unwound(b, r, t[{PID}], t[{TIME}], {frames})"
             case UserStack(frames):

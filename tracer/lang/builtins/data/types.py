@@ -38,7 +38,7 @@ def _offset(call: Call, type: Type, members: list[str], span_of: int) -> int | N
         field = type.field(name)
         if field is None:
             names = [member.name for member in type.fields if member.name]
-            hint = suggest.hint(name, names, f"it has {', '.join(names)}")
+            hint = suggest.hint(name, names, suggest.listed(names, "it is empty"))
             call.error(f"{type.name} has no member '{name}'", call.spans[span_of], hint)
             return None
         if field.width:

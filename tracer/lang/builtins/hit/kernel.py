@@ -10,7 +10,16 @@ from tracer.lang import features, typed
 from tracer.lang.builtins.hit.stacks import frames_of
 from tracer.lang.constructs import BuiltinFunction, Call, Lowering, Parameter, V, Value
 from tracer.lang.fold import convert
-from tracer.lang.types import BOOL, STACK_MODES, UINT64, KernelSymbolType, StackType, operations
+from tracer.lang.types import (
+    BOOL,
+    STACK_MODES,
+    UINT64,
+    KernelSymbolType,
+    NamedType,
+    PointerType,
+    StackType,
+    operations,
+)
 
 if TYPE_CHECKING:
     from tracer.lang.scope.context import Context
@@ -59,6 +68,10 @@ def _symbol(ctx: Lowering[V], node: typed.KSym) -> V:
     return ctx.op(operations.AS, node.type, ctx.value(node.address))
 
 
+def _kptr(call: Call) -> typed.Expr:
+    return typed.Call(call.args[0].type, call.span, call.name, (call.args[0],))
+
+
 def _kaddr(call: Call) -> typed.Expr | None:
     from tracer.host.tables.kallsyms import KernelSymbols
 
@@ -83,7 +96,23 @@ def _traced(call: Call) -> typed.Expr | None:
     return typed.Call(BOOL, call.span, call.name, (convert(call.args[0], UINT64),))
 
 
+def _task(context: Context) -> PointerType:
+    return PointerType(target=NamedType("struct task_struct"))
+
+
+def _at_a_hit(context: Context, name: str, span: Span) -> bool:
+    unit = context.unit
+    if unit.reads("probe") or unit.reads("stack") or unit.clause.uncalled:
+        return True
+    context.error(f"{name} is not known in {unit.place}, which runs in tracer itself", span, "a hit has one")
+    return False
+
+
 VALUES = (
+    Value(
+        "curtask", _task, "the thread that hit, as the kernel has it: its struct task_struct",
+        "print(curtask->comm);", shown="struct task_struct *", needs=features.KERNEL_MEMORY, check=_at_a_hit,
+    ),
     Value(
         "kstack", lambda context: _of_kernel(context, context.config.stack_frames),
         "stack of the kernel at the hit, innermost frame first", "@[kstack] = count();", shown="kstack",
@@ -98,6 +127,11 @@ FUNCTIONS = (
         None, "stack of the kernel of at most that many frames; its mode is " + ", ".join(MODES),
         "@[kstack(5)] = count();",
         "kstack", optional=2, rule=_kstack, lower=_walked, node=typed.KStack, needs=features.KERNEL_STACK,
+    ),
+    BuiltinFunction(
+        "kptr", "value", "kptr(pointer)", (Parameter("integer", "the argument of kptr()"),), None,
+        "the pointer, of memory of the kernel", 'print(*kptr((uint64 *)kaddr("_text")));', "its own",
+        rule=_kptr, needs=features.KERNEL_MEMORY, lower=operations.OF_KERNEL,
     ),
     BuiltinFunction(
         "traced", "value", "traced(tid)", (Parameter("integer", "the argument of traced()"),), BOOL,

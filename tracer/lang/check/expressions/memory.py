@@ -84,9 +84,9 @@ def member(ctx: Context, operand: typed.Expr, name: str, span: Span) -> typed.Ex
     field = type.field(name)
     if field is None:
         names = [field.name for field in type.fields if field.name]
-        listed = f"it has {', '.join(names)}" if names else "none is known: it is empty or only declared"
         from tracer.lang import suggest
 
+        listed = suggest.listed(names, "none is known: it is empty or only declared")
         ctx.error(f"{type.name} has no member '{name}'", span, suggest.hint(name, names, listed))
         return None
     if len(places := [str(twin.offset) for twin in type.fields if twin.name == name]) > 1:  # of several base classes
