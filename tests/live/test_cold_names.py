@@ -19,8 +19,10 @@ def test_a_name_is_told_or_counted_and_the_return_has_all(place: Callable[[str],
     done = tracer("--backend", "bcc", "-e", ENTRY, "-c", command)
     shown = done.text.split("\n")
     told = re.search(r"tracer: (\d+) hits? left out: .*; by the return the kernel has read it: (.*)\n", done.said)
-    assert told is not None
     opened = [name for name in shown if name.startswith("/nowhere")]
+    if told is None:  # Linux 7.2: programs at the entry of a system call can wait for the page
+        assert opened == names
+        return
     # Every other page was given back; of those few may come with a neighbour.
     assert opened[0] == names[0] and set(names[::2]) <= set(opened) <= set(names)
     assert "" not in shown[: shown.index(names[-2])]
@@ -36,7 +38,7 @@ def test_bytes_and_arguments_of_a_new_program(place: Callable[[str], Path], tmp_
     done = tracer("--backend", "bcc", "-e", BYTES, "-c", command)
     told = re.search(r"tracer: (\d+) hits? left out", done.said)
     shown = done.text.split("\n").count("/nowhere/")
-    assert told is not None and shown >= 50 and 100 <= shown + int(told[1]) <= 104
+    assert shown >= 50 and 100 <= shown + (int(told[1]) if told is not None else 0) <= 104
     run = "sh -c '/bin/true one two; /bin/echo three >/dev/null'"
     joined = "tracepoint:syscalls:sys_enter_execve { join(args.argv); }"
     done = tracer("-q", "--backend", "bcc", "--follow", "-e", joined, "-c", run)

@@ -258,7 +258,9 @@ def load_programs(
     goes through the program once more.
     """
     shared: dict[tuple[str, int, int], int] = {}
-    attachers = {variant.id: attacher_of(variant.sites) for probe in plan.probes for variant in probe.variants}
+    variants = [variant for probe in plan.probes for variant in probe.variants]
+    attachers = {variant.id: attacher_of(variant.sites) for variant in variants}
+    awake = {generated.functions[one.id] for one in variants if not attachers[one.id].sleeps(one.sites)}
     if generated.follow:
         code = link(compiled[FOLLOW], loaded.maps, here=here)
         loaded.programs[FOLLOWER] = bpf.program_load(code, FOLLOW, kind=bpf.TRACEPOINT)
@@ -281,7 +283,7 @@ def load_programs(
         if reads_back(linked) and not trials.has("atomics"):
             raise Refused(name, NO_ATOMICS.reason, NO_ATOMICS.hint or "", "")
         try:
-            program = attachers[variant].load(linked, name, name in waits, multi, starts, explained)
+            program = attachers[variant].load(linked, name, name in waits - awake, multi, starts, explained)
             loaded.programs[variant, point] = shared[name, point, group] = program
         except ProgramRefused as error:
             if error.errno == errno.E2BIG and _maps_used(linked) > MOST_MAPS:

@@ -103,6 +103,9 @@ class Attacher(Protocol):
     def context(self) -> Context:
         """The context that its C functions are given."""
 
+    def sleeps(self, sites: Sequence[Site]) -> bool:
+        """Whether programs there can wait for a page, where the kernel has such programs at all."""
+
     def load(
         self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int], explained: bool
     ) -> int:

@@ -110,6 +110,9 @@ class _Samples:
     context = _Interrupted()
     begin = _Attached
 
+    def sleeps(self, sites: Sequence[Site]) -> bool:
+        return False
+
     def load(
         self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int], explained: bool
     ) -> int:
@@ -202,6 +205,9 @@ class _Watches:
     context = SAMPLES.context
     load = SAMPLES.load
     begin = _AttachedWatches
+
+    def sleeps(self, sites: Sequence[Site]) -> bool:
+        return False
 
     def cost(self, sites: Sequence[Site], costs: HitCosts) -> Cost | None:
         return hit_cost()

@@ -97,11 +97,17 @@ class _Tracepoints:
     context = _Record()
     begin = _Attached
 
+    def sleeps(self, sites: Sequence[Site]) -> bool:
+        # Linux 7.2 takes sleepable ones at syscalls, and then all is read; at raw_syscalls it attaches none (EINVAL).
+        # 6.18 loads none at all (EINVAL): what is not in memory is counted. See `Site.after_reading`.
+        return all(cast("KernelEvent", site).system == "syscalls" for site in sites)
+
     def load(
         self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int], explained: bool
     ) -> int:
-        # Linux 6.18 takes no sleepable one: EINVAL. What is not in memory is counted; see `Site.after_reading`.
-        return bpf.program_load(code, name, kind=bpf.TRACEPOINT, functions=functions, explained=explained)
+        return bpf.program_load(
+            code, name, sleepable=sleepable, kind=bpf.TRACEPOINT, functions=functions, explained=explained
+        )
 
     def cost(self, sites: Sequence[Site], costs: HitCosts) -> Cost | None:
         from tracer.kernel.trials.hit_cost import Cost  # where the overhead guard asks

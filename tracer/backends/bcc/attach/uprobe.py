@@ -40,6 +40,9 @@ class _InFiles:
     cookies = True
     context = REGISTERS
 
+    def sleeps(self, sites: Sequence[Site]) -> bool:
+        return True
+
     def load(
         self, code: bytes, name: str, sleepable: bool, multi: bool, functions: Sequence[int], explained: bool
     ) -> int:
