@@ -9,10 +9,9 @@ import pytest
 
 RESOLVE = Path(__file__).parents[3] / "tracer" / "resolve"
 ORDER = (
-    "model", "arch", "kernel_types", "elf", "dwarf", "processes", "files", "unwind", "usdt", "safety", "variables", "symbols",
-    "interpreters", "binary", "places", "functions", "sites", "source_places", "kernel_patterns",
-    "attach_texts",
-    "listing", "below",
+    "model", "arch", "kernel_types", "elf", "dwarf", "processes", "files", "unwind", "usdt", "safety", "variables",
+    "symbols", "interpreters", "binary", "places", "functions", "sites", "source_places", "kernel_patterns",
+    "attach_texts", "listing", "below",
 )  # fmt: skip
 """From the bottom to the top: who imports may only look down."""
 
