@@ -66,6 +66,12 @@ class KernelTypes:
         number = self._named(rest.encode(), kinds)
         return None if number is None else self.type_at(number)
 
+    def to(self, name: str) -> NamedType | None:
+        """What a pointer to the structure of a name leads to; None where there is none."""
+        word, _, rest = name.rpartition(" ")
+        number = self._named(rest.encode(), {kind for kind, text in _WORDS.items() if text == f"{word} "})
+        return None if number is None else NamedType(name, (self._path, number))
+
     def type_at(self, number: int) -> Type | None:
         """The type with a number; None for one that the language does not have, or that is damaged."""
         try:

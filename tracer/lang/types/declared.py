@@ -52,6 +52,9 @@ class OfKernel(Protocol):
     def type_at(self, number: int) -> Type | None:
         """The type with a number; None for one that the language does not have."""
 
+    def to(self, name: str) -> NamedType | None:
+        """What a pointer to the type of a name leads to; None where there is none."""
+
 
 OF_KERNEL = "/sys/kernel/btf/vmlinux"
 """The place of the kernel's types (`NamedType.place`), where it describes itself."""
@@ -61,7 +64,7 @@ OF_KERNEL = "/sys/kernel/btf/vmlinux"
 class Declared:
     """`types` by name as C writes it: `struct sock`, `union u`, `enum e`, or a typedef's bare name. `constants` are the
     names of enumerators and of `#define`s of numbers, each with its type. `outside`: what the program does not declare,
-    as it is known at `sites`; `kernel`: what these do not know either.
+    as it is known at `sites`; `kernel`: what no program has part in.
     """
 
     types: Mapping[str, Type] = field(default_factory=dict)
@@ -75,7 +78,8 @@ class Declared:
         type: Type | str | None = self.types.get(name) or USUAL.get(name) or integer_of(name.split())
         if type is None and self.outside is not None:
             type = self.outside().type(name, self.sites)
-        if type is None and (kernel := self.kernel()) is not None:
+        # At a place in a program a name means a type of that program: the kernel has another of many names.
+        if type is None and not self.sites and (kernel := self.kernel()) is not None:
             type = kernel.type(name)
         return type
 

@@ -97,7 +97,9 @@ def _traced(call: Call) -> typed.Expr | None:
 
 
 def _task(context: Context) -> PointerType:
-    return PointerType(target=NamedType("struct task_struct"))
+    kernel = context.types.kernel()
+    target = None if kernel is None else kernel.to("struct task_struct")
+    return PointerType(target=target or NamedType("struct task_struct"))
 
 
 def _at_a_hit(context: Context, name: str, span: Span) -> bool:
