@@ -160,6 +160,9 @@ class Site:
     everywhere = False
     """Whether a BPF program there runs at the hits of all processes, whichever are traced."""
 
+    leads_to_kernel = False
+    """Whether pointers that a hit has lead to memory of the kernel."""
+
     kernel_in_samples = True
     """Whether perf's samples of it have the stack of the kernel, where the hit is there."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import struct
 from array import array
+from bisect import bisect_left, bisect_right
 from functools import cached_property
 
 from tracer import cache
@@ -66,6 +67,17 @@ class KernelTypes:
         number = self._named(rest.encode(), kinds)
         return None if number is None else self.type_at(number)
 
+    def constant(self, name: str) -> int | None:
+        """The value of an enumerator; None where no enum has it."""
+        text = self._texts.find(b"\0%b\0" % name.encode()) + 1
+        start = self._first - 1
+        while text and (start := self._data.find(struct.pack("=I", text), start + 1, self._end)) >= 0:
+            number = bisect_right(self._starts, start) - 1
+            kind = self.type_at(number) if number > 0 and (start - self._starts[number] - 12) % 4 == 0 else None
+            if isinstance(kind, EnumType) and (value := dict(kind.members).get(name)) is not None:
+                return value
+        return None
+
     def to(self, name: str) -> NamedType | None:
         """What a pointer to the structure of a name leads to; None where there is none."""
         word, _, rest = name.rpartition(" ")
@@ -111,8 +123,6 @@ class KernelTypes:
             if (start - self._first) % 4 == 0 and start + 12 <= self._end:
                 _, info, _ = self._head(self._data, start)
                 if info >> 24 & 31 in kinds:
-                    from bisect import bisect_left
-
                     number = bisect_left(starts, start)
                     # The word can be a part of another type too.
                     if number < len(starts) and starts[number] == start:

@@ -56,6 +56,7 @@ class Opening:
     `stack`, or 0. `marked`: its samples end with one more word (see `copies`). `early`: it is enabled
     before others and disabled after them, as it adds to their samples (see `long_strings`), or sees calls end.
     `sampled`: the site of one that is no trace event. `mode`: its samples tell the mode of the program.
+    `about`: its hits are about other threads than those in which they happen.
     """
 
     id: int
@@ -66,6 +67,7 @@ class Opening:
     early: bool = False
     sampled: Sampled | Watched | None = None
     mode: bool = False
+    about: bool = False
 
     @property
     def watched(self) -> Watched | None:
