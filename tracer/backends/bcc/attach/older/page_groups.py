@@ -43,7 +43,8 @@ def groups(plan: Plan, generated: Generated) -> Groups | None:
         told = [variant for variant in probe.variants if variant.id in texts]
         if any(not variant.places or any(site.is_return_probe for site in variant.places) for variant in told):
             if number > MOST_ALONE:
-                places = f"{number} places with func or probe, return probes or events among them,"
+                those = "return probes" if all(variant.places for variant in told) else "events of the kernel"
+                places = f"{number} places with func or probe, {those} among them,"
                 lacking = "no links for many (Linux 6.6)"
                 raise too_many_alone(plan, probe, places, lacking, "--backend ftrace takes one for all")
             return None
