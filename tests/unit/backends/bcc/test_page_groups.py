@@ -70,3 +70,11 @@ def test_return_probes_have_programs_of_their_own_and_too_many_are_refused() -> 
     (found,) = caught.value.diagnostics
     assert found.message.startswith(f"{MOST_ALONE + 1} places with func or probe, return probes among them, ")
     assert BODY[found.span.start : found.span.end] == "usdt:/bin/app:shop:order"
+
+
+def test_events_of_the_kernel_have_programs_of_their_own() -> None:
+    plan = plan_of(BODY, at(0x10, "f"), at(0x20, "g"))
+    generated = generate(plan)
+    (only,) = plan.probes
+    events = tuple(replace(variant, sites=()) for variant in only.variants)
+    assert groups(replace(plan, probes=(replace(only, variants=events),)), generated) is None
