@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, cast
 
 from tracer.backends.bcc.attach.model import Attaching, Job, Refused, Work
@@ -57,11 +57,17 @@ class _Attached(Work):
         super().__init__(attaching)
         self._programs: dict[int, int] = {}
         self._misses = 0
+        self._events: list[int] = []
 
     @property
     def misses(self) -> int:
         """See `Work`."""
         return self._misses + sum(map(bpf.program_misses, self._programs.values()))
+
+    @property
+    def idle(self) -> Collection[int]:
+        """See `Work`: the links are what runs a program."""
+        return self._events if self.attaching.multi else ()
 
     def close(self) -> None:
         self._misses = self.misses
@@ -81,6 +87,7 @@ class _Attached(Work):
             try:
                 event = watcher.open_one(perf.event_call(attributes, -1, perf.online_cpus()[0]))
                 held.append((event, job.point, 1))
+                self._events.append(event)
                 if self.attaching.multi:
                     held.append((watcher.open_one(bpf.link_event(job.program, event, cookie)), job.point, 0))
                 else:
