@@ -214,7 +214,7 @@ def kernel_types() -> OfKernel | None:
     from tracer.resolve.kernel_types import KernelTypes
 
     try:
-        return KernelTypes()
+        return KernelTypes.own()
     except (OSError, ValueError):
         return None
 

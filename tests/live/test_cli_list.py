@@ -145,7 +145,7 @@ def test_a_process_needs_no_path(depot: Path) -> None:
     ("pattern", "said"),
     [
         ("usdt:/no/such/file", "/no/such/file: no such file"),
-        ("kprobe:do_exit", "kprobe probes are not supported: of the kernel tracer traces tracepoints only"),
+        ("kprobe:do_exit", "kprobe probes are not supported: of the kernel tracer traces events and samples, no"),
         ("nothing:do_exit", "'nothing' is no kind of probe that can be listed"),
     ],
 )

@@ -36,6 +36,13 @@ def test_at_a_function_too_and_through_several_pointers() -> None:
     assert done.status == 0 and re.search(r"^@\[true, true, 6\]: \d+$", done.text, re.M), (done.text, done.err)
 
 
+def test_in_samples_too() -> None:
+    text = "software:cpu-clock:1000000 { $task = curtask; @[$task->tgid == pid, $task->mm->map_count > 3] = count(); }"
+    command = 'sh -c "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"'
+    done = tracer("--backend", "bcc", "-q", "-c", command, "-e", text)
+    assert done.status == 0 and re.search(r"^@\[true, true\]: \d+$", done.text, re.M), (done.text, done.err)
+
+
 def test_a_thread_of_the_kernel_has_no_memory_and_that_is_counted() -> None:
     text = "tracepoint:sched:sched_switch /args.prev_pid == 0/ { @never = curtask->mm->total_vm; }"
     with subprocess.Popen(["sleep", "1"]):

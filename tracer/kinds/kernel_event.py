@@ -65,6 +65,11 @@ class KernelEvent(Site):
         return f"tracepoint:syscalls:sys_exit_{name}" if there else ""
 
     @property
+    def leads_to_kernel(self) -> bool:  # type: ignore[override]
+        """See `Site`. The arguments of system calls are the program's."""
+        return self.system not in ("syscalls", "raw_syscalls")
+
+    @property
     def kernel_in_samples(self) -> bool:  # type: ignore[override]
         """See `Site`. For system calls perf takes the registers of the program (perf_syscall_enter, Linux 6.18)."""
         return self.system != "syscalls"

@@ -160,8 +160,8 @@ class Site:
     everywhere = False
     """Whether a BPF program there runs at the hits of all processes, whichever are traced."""
 
-    kernel_in_samples = True
-    """Whether perf's samples of it have the stack of the kernel, where the hit is there."""
+    leads_to_kernel, kernel_in_samples = False, True
+    """Whether pointers that a hit has lead to memory of the kernel; whether perf's samples of it have its stack."""
 
     after_reading = ""
     """The probe that comes once the kernel has read the memory that the hit's arguments lead to: then it is there."""

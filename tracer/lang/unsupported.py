@@ -7,7 +7,7 @@ from __future__ import annotations
 
 _words = str.split
 
-_KERNEL = "of the kernel tracer traces tracepoints only"
+_KERNEL = "of the kernel tracer traces events and samples, no functions"
 _OTHER_PROBES = (
     "attach to a tracepoint (tracepoint:SYSTEM:NAME), to a function of a program (uprobe:FILE:FUNCTION) or to a USDT"
     " probe (usdt:FILE:PROVIDER:NAME)"

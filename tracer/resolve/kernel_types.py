@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import struct
 from array import array
+from bisect import bisect_left, bisect_right
 from functools import cached_property
 
 from tracer import cache
@@ -42,22 +43,25 @@ _SIGNED, _CHAR = 1, 2
 
 
 class KernelTypes:
-    """The types of the kernel that runs. Raises `OSError` where it does not tell, `ValueError` for what is no BTF."""
+    """The types of BTF, of which `path` is the name. Raises `ValueError` for what is no BTF of this machine's."""
 
-    def __init__(self, path: str = OF_KERNEL) -> None:
-        self._path = path
-        with open(path, "rb") as file:
-            data = file.read()
+    def __init__(self, data: bytes, path: str = "") -> None:
+        self._data, self._path = data, path
+        self._head = struct.Struct("=III").unpack_from
         try:
             magic, _, _, header, first, size, texts, length = struct.unpack_from("=HBBIIIII", data)
-            if magic != _MAGIC or header + first + size > len(data):
-                raise ValueError("no BTF")
-            self._data = data
-            self._texts = data[header + texts : header + texts + length]
-            self._first, self._end = header + first, header + first + size
-            self._head = struct.Struct("=III").unpack_from
         except struct.error as error:
             raise ValueError("damaged BTF") from error
+        if magic != _MAGIC or header + first + size > len(data):
+            raise ValueError("no BTF")
+        self._texts = data[header + texts : header + texts + length]
+        self._first, self._end = header + first, header + first + size
+
+    @classmethod
+    def own(cls) -> KernelTypes:
+        """Those of the kernel that runs. Raises `OSError` where it does not tell, and `ValueError`."""
+        with open(OF_KERNEL, "rb") as file:
+            return cls(file.read(), OF_KERNEL)
 
     def type(self, name: str) -> Type | None:
         """The type of a name as C writes it: `struct sock`, `enum pid_type`, `u64`; None where there is none."""
@@ -65,6 +69,17 @@ class KernelTypes:
         kinds = {kind for kind, text in _WORDS.items() if text == f"{word} "} if word else {_INT, _TYPEDEF}
         number = self._named(rest.encode(), kinds)
         return None if number is None else self.type_at(number)
+
+    def constant(self, name: str) -> int | None:
+        """The value of an enumerator; None where no enum has it."""
+        text = self._texts.find(b"\0%b\0" % name.encode()) + 1
+        start = self._first - 1
+        while text and (start := self._data.find(struct.pack("=I", text), start + 1, self._end)) >= 0:
+            number = bisect_right(self._starts, start) - 1
+            kind = self.type_at(number) if number > 0 and (start - self._starts[number] - 12) % 4 == 0 else None
+            if isinstance(kind, EnumType) and (value := dict(kind.members).get(name)) is not None:
+                return value
+        return None
 
     def to(self, name: str) -> NamedType | None:
         """What a pointer to the structure of a name leads to; None where there is none."""
@@ -81,11 +96,10 @@ class KernelTypes:
 
     @cached_property
     def _starts(self) -> array[int]:
-        """Where each type begins, by its number. A kernel of one version and build has the same ones."""
-        system = os.uname()
-        key = cache.key_of(system.release, system.version, system.machine, self._path, str(len(self._data)))
-        starts = array("I")
-        if (kept := cache.load(_KIND, key)) is not None:
+        """Where each type begins, by its number. Those of the kernel are kept: it takes 20 ms to find them."""
+        system, starts = os.uname(), array("I")
+        key = cache.key_of(system.release, system.version, system.machine, str(len(self._data)))
+        if self._path == OF_KERNEL and (kept := cache.load(_KIND, key)) is not None:
             starts.frombytes(kept)
             return starts
         starts.append(0)  # void
@@ -96,7 +110,8 @@ class KernelTypes:
             (info,) = head(data, place)
             kind = info >> 24 & 31
             place += 12 + fixed(kind, 0) + parts(kind, 0) * (info & 0xFFFF)
-        cache.store(_KIND, key, starts.tobytes())
+        if self._path == OF_KERNEL:
+            cache.store(_KIND, key, starts.tobytes())
         return starts
 
     def _named(self, name: bytes, kinds: set[int]) -> int | None:
@@ -111,8 +126,6 @@ class KernelTypes:
             if (start - self._first) % 4 == 0 and start + 12 <= self._end:
                 _, info, _ = self._head(self._data, start)
                 if info >> 24 & 31 in kinds:
-                    from bisect import bisect_left
-
                     number = bisect_left(starts, start)
                     # The word can be a part of another type too.
                     if number < len(starts) and starts[number] == start:

@@ -44,7 +44,7 @@ def test_no_feature_of_bcc_is_refused_for_what_is_not_tried_for_a_plan() -> None
     """`host.capabilities(wanted)` takes for there what has no trial of its own: these have."""
     tried = {
         features.SEMAPHORE: {"ref_ctr"}, features.MAP_WALK: {"walks"}, features.STOPPED_STACK: {"user_registers"},
-        features.FOLLOW: {"task_newtask"},
+        features.FOLLOW: {"task_newtask"}, features.KERNEL_MEMORY: {"kernel_reads"},
         features.TASKS: {"btf", "kernel_reads"}, features.INTERPRETED: {"btf", "kernel_reads", "atomics"},
     }  # fmt: skip
     for lacking in LACKING:

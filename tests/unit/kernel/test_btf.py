@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tracer.kernel.btf import offsets
+from tracer.resolve.kernel_types import KernelTypes
 
 SOURCE = """
 #include <stddef.h>
@@ -52,7 +53,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[int]]:
 
 def test_members_lie_where_the_compiler_puts_them(made: tuple[bytes, list[int]]) -> None:
     data, expected = made
-    found = offsets({**WANTED, "nobody": ("x",)}, data)
+    found = offsets({**WANTED, "nobody": ("x",)}, KernelTypes(data))
     names = [(owner, member) for owner, members in WANTED.items() for member in members if member != "none"]
     assert found == dict(zip(names, expected, strict=True))
 
@@ -61,7 +62,7 @@ def test_the_kernels_own_is_read() -> None:
     path = Path("/sys/kernel/btf/vmlinux")
     if not path.exists():
         pytest.skip("a kernel with BTF is needed")
-    found = offsets({"upid": ("nr", "ns"), "pid": ("level",)}, path.read_bytes())
+    found = offsets({"upid": ("nr", "ns"), "pid": ("level",)}, KernelTypes.own())
     assert (found["upid", "nr"], found["upid", "ns"]) == (0, 8)
     assert ("pid", "level") in found
 
@@ -71,8 +72,8 @@ def test_damaged_data_is_an_error_or_an_answer_but_no_crash(made: tuple[bytes, l
     for cut in range(0, len(data), 7):
         for damaged in (data[:cut], data[:cut] + b"\xff\xff\xff\xff" + data[cut + 4 :]):
             try:
-                offsets(WANTED, damaged)
+                offsets(WANTED, KernelTypes(damaged))
             except ValueError:
                 continue
     with pytest.raises(ValueError, match="no BTF"):
-        offsets(WANTED, bytes(len(data)))
+        KernelTypes(bytes(len(data)))

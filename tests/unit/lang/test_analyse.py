@@ -177,7 +177,7 @@ def test_every_built_in_has_help_and_an_example_that_means_it(name: str) -> None
     declared, end, example = built_in.example.rpartition("}; ")
     text = f"{declared}{end}{probe}:/bin/app:f {{ {example} }} END {{ @x[1] = 1; @start[tid] = nsecs; }}"
     # /bin/app has no variables and no lines: others have a file that does. Nor has every machine a cgroup.
-    if name in ("fail", "uaddr", "cgroupid", "line", "file", "traced"):
+    if name in ("fail", "uaddr", "cgroupid", "line", "file", "traced", "curtask"):
         with pytest.raises(ProgramError):
             analysed(text)
         return

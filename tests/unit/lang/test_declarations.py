@@ -255,7 +255,8 @@ def test_where_a_header_is_missing_probes_on_the_kernel_are_what_is_refused() ->
     with pytest.raises(ProgramError) as caught:
         parse(Source(text))
     (fault,) = caught.value.diagnostics
-    assert fault.message == "kprobe probes are not supported: of the kernel tracer traces tracepoints only"
+    said = "of the kernel tracer traces events and samples, no functions"
+    assert fault.message == f"kprobe probes are not supported: {said}"
     assert text[fault.span.start : fault.span.end] == "kprobe:tcp_connect"
     with pytest.raises(ProgramError) as caught:
         parse(Source("#include <net/no-such-header.h>\nBEGIN { }\n"))

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from tracer.kernel.btf import KERNEL, own_offsets
+from tracer.kernel.btf import own_offsets
 from tracer.lang.types import ArrayType, CharType, EnumType, Field, IntType, NamedType, PointerType, StructType
+from tracer.lang.types.declared import OF_KERNEL
 from tracer.resolve.kernel_types import KernelTypes
 
 INT, POINTER, ARRAY, STRUCT, UNION, ENUM, FORWARD, TYPEDEF, VOLATILE, ENUM_64 = 1, 2, 3, 4, 5, 6, 7, 8, 9, 19
@@ -30,15 +31,14 @@ class Made:
         info = kind << 24 | parts | flag << 31
         self.types += struct.pack(f"=III{len(words)}I", self.text(name) if name else 0, info, size, *words)
 
-    def written(self, path: Path) -> str:
+    @property
+    def data(self) -> bytes:
         head = struct.pack("=HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(self.types), len(self.types), len(self.texts))
-        path.write_bytes(head + self.types + self.texts)
-        return str(path)
+        return head + self.types + self.texts
 
 
 @pytest.fixture
-def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def types() -> KernelTypes:
     made = Made()
     made.add(INT, "int", 4, 1 << 24 | 32)  # 1
     made.add(INT, "char", 1, 1 << 24 | 8)  # 2
@@ -55,29 +55,28 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     made.add(VOLATILE, "", 8)  # 10
     made.add(ENUM_64, "sort", 8, made.text("NONE"), 0, 0, made.text("MANY"), 0, 1, parts=2)  # 11
     made.add(ENUM, "sign", 4, made.text("MINUS"), 0xFFFF_FFFF, parts=1, flag=True)  # 12
-    return made.written(tmp_path / "btf")
+    return KernelTypes(made.data, "made")
 
 
-def test_a_structure_is_as_c_has_it(path: str) -> None:
-    for _ in range(2):  # the second time where types begin is known from before
-        types = KernelTypes(path)
-        task = types.type("struct task")
-        assert isinstance(task, StructType) and task.size == 48
-        number = IntType(32, False)
-        inner = StructType("union <anonymous>", 4, (Field("a", IntType(32, True), 0), Field("b", number, 0)))
-        assert task.fields == (
-            Field("comm", ArrayType(CharType(), 16), 0),
-            Field("next", PointerType(target=NamedType("struct task", (path, 5))), 16),
-            Field("", inner, 24),
-            Field("flag", IntType(32, True), 32, 5, 3),
-            Field("state", number, 36),
-            Field("kind", EnumType(64, False, "enum sort", (("NONE", 0), ("MANY", 1 << 32))), 40),
-        )
-        assert types.type_at(5) == task
+def test_a_structure_is_as_c_has_it(types: KernelTypes) -> None:
+    task = types.type("struct task")
+    assert isinstance(task, StructType) and task.size == 48
+    number = IntType(32, False)
+    inner = StructType("union <anonymous>", 4, (Field("a", IntType(32, True), 0), Field("b", number, 0)))
+    assert task.fields == (
+        Field("comm", ArrayType(CharType(), 16), 0),
+        Field("next", PointerType(target=NamedType("struct task", ("made", 5))), 16),
+        Field("", inner, 24),
+        Field("flag", IntType(32, True), 32, 5, 3),
+        Field("state", number, 36),
+        Field("kind", EnumType(64, False, "enum sort", (("NONE", 0), ("MANY", 1 << 32))), 40),
+    )
+    assert types.type_at(5) == task
+    assert types.to("struct task") == NamedType("struct task", ("made", 5)) and types.to("struct nobody") is None
 
 
-def test_names_are_those_of_c(path: str) -> None:
-    types = KernelTypes(path)
+def test_names_are_those_of_c(types: KernelTypes) -> None:
+    assert (types.constant("MANY"), types.constant("MINUS"), types.constant("comm")) == (1 << 32, -1, None)
     assert types.type("count_t") == IntType(32, False)
     assert types.type("enum sign") == EnumType(32, True, "enum sign", (("MINUS", -1),))
     for name in ("task", "struct count_t", "struct elsewhere", "union task", "struct tas", "comm", ""):
@@ -87,30 +86,33 @@ def test_names_are_those_of_c(path: str) -> None:
 
 
 @given(st.data())
-def test_damage_is_no_fault(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_damage_is_no_fault(data: st.DataObject) -> None:
     made = Made()
     made.add(INT, "int", 4, 1 << 24 | 32)
     made.add(STRUCT, "s", 8, made.text("a"), 1, 0, made.text("b"), 3, 32, parts=2)
     made.add(POINTER, "", 2)
-    path = tmp_path_factory.mktemp("btf") / "btf"
-    whole = bytearray(Path(made.written(path)).read_bytes())
+    whole = bytearray(made.data)
     for _ in range(data.draw(st.integers(1, 4))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
-    path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
     try:
-        types = KernelTypes(str(path))
+        types = KernelTypes(bytes(whole[: data.draw(st.integers(0, len(whole)))]))
     except ValueError:
         return
     types.type("struct s")
+    types.constant("a")
     for number in range(6):
         types.type_at(number)
 
 
-@pytest.mark.skipif(not Path(KERNEL).exists(), reason="the kernel does not describe itself (CONFIG_DEBUG_INFO_BTF)")
-def test_members_lie_where_the_other_reader_finds_them() -> None:
+@pytest.mark.skipif(not Path(OF_KERNEL).exists(), reason="the kernel does not describe itself (CONFIG_DEBUG_INFO_BTF)")
+def test_members_are_found_again_where_types_were_known_to_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     wanted = {"task_struct": ["pid", "comm", "real_parent", "mm", "start_time"], "mm_struct": ["start_code", "arg_end"]}
-    types = KernelTypes()
-    for (owner, member), offset in own_offsets(wanted).items():
+    offsets, types = own_offsets(wanted), KernelTypes.own()
+    assert len(offsets) == 7
+    for (owner, member), offset in offsets.items():
         kind = types.type(f"struct {owner}")
         assert isinstance(kind, StructType)
         field = kind.field(member)

@@ -264,7 +264,7 @@ def test_names_that_would_break_the_list_are_escaped_and_any_is_left_out(tmp_pat
         ("usdt:{folder}/text", "{folder}/text: a text file, not an ELF file", None),
         (
             "k:vfs_read",
-            "kprobe probes are not supported: of the kernel tracer traces tracepoints only",
+            "kprobe probes are not supported: of the kernel tracer traces events and samples, no functions",
             "attach to a tracepoint (tracepoint:SYSTEM:NAME), to a function of a program (uprobe:FILE:FUNCTION) or to a"
             " USDT probe (usdt:FILE:PROVIDER:NAME)",
         ),

@@ -22,7 +22,6 @@ from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError, printable
 from tracer.kernel.uprobe_events import events as uprobe_events
 from tracer.kernel.uprobe_events.events import MOST_FETCHES, MOST_PLACES, EventFormat, Fetch, ProbePlace
-from tracer.kinds.kernel_event import KernelEvent
 from tracer.kinds.site import Spot, in_files
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
@@ -234,11 +233,6 @@ class FtraceProgram:
     def awaits_samples(self) -> bool:
         """Whether a clause has no sites yet, which may want samples once it has some."""
         return any(not probe.variants for probe in self.plan.probes)
-
-    @property
-    def about_others(self) -> frozenset[int]:
-        """The numbers of the kernel's events that are about other threads than those in which they happen."""
-        return frozenset(site.number for site in self.plan.sites if site.others and isinstance(site, KernelEvent))
 
     @property
     def frames(self) -> int:

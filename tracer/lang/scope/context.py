@@ -225,7 +225,7 @@ class Context:
             return True
         if not self.is_address(address):
             return False
-        there = any(map(self.unit.reads, ("probe", "fields", "memory")))
+        there = any(map(self.unit.reads, ("probe", "fields", "memory", "stack")))
         if not there:
             self.error(f"there is no memory to read in {self.unit.place}", span, hint)
         return there

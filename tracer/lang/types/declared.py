@@ -52,6 +52,9 @@ class OfKernel(Protocol):
     def type_at(self, number: int) -> Type | None:
         """The type with a number; None for one that the language does not have."""
 
+    def constant(self, name: str) -> int | None:
+        """The value of an enumerator."""
+
     def to(self, name: str) -> NamedType | None:
         """What a pointer to the type of a name leads to; None where there is none."""
 
@@ -98,7 +101,9 @@ class Declared:
     def constant(self, name: str) -> tuple[int, Type] | str | None:
         """The value of an enumerator, and its type; where it has several, which they are."""
         constant = self.constants.get(name)
-        if constant is not None or self.outside is None:
+        if constant is not None:
             return constant
-        value = self.outside().constant(name, self.sites)
+        value = None if self.outside is None else self.outside().constant(name, self.sites)
+        if value is None and not self.sites and (kernel := self.kernel()) is not None:
+            value = kernel.constant(name)
         return (value, INT64) if isinstance(value, int) else value

@@ -102,7 +102,10 @@ def generate(
     maps = tables(plan, None if before is None else before.tables)
     shared = Shared(plan.program, maps, marks(plan), site_texts(texts, maps.values()))
     every = [step for probe in plan.probes for step in walk(plan.steps[probe.clause.id].body)]
-    shared.repeats, shared.threads, shared.kernel = repeats, plan.tells_threads, plan.computes(operations.OF_KERNEL)
+    shared.repeats, shared.threads = repeats, plan.tells_threads
+    # Where programs are probed too, these could have any address of the kernel read.
+    leads = not plan.places and any(site.leads_to_kernel for site in plan.sites)
+    shared.kernel = leads or plan.computes(operations.OF_KERNEL)
     wanted = any(isinstance(step, Fetch) and isinstance(step.source, UserStack) for step in every)
     if wanted and plan.program.config.stack_unwind != "fp" and native() is X86_64:
         shared.unwinds = True

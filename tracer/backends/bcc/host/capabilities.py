@@ -84,6 +84,8 @@ def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
         facts["user_registers"] = trials.has("user_registers")
     if features.INTERPRETED in wanted:
         facts |= {"btf": pid_namespace.has_btf(), **{name: trials.has(name) for name in ("kernel_reads", "atomics")}}
+    if features.KERNEL_MEMORY in wanted:
+        facts["kernel_reads"] = trials.has("kernel_reads")
     result = settled(states, facts)
     if features.FOLLOW in wanted:
         from tracer.backends.bcc.host import follow

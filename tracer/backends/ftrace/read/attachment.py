@@ -66,7 +66,8 @@ class Attachment:
 
             self.named = ThreadNames(self.shape)
         self.details: tuple[str, ...] = ()
-        self._about = program.about_others if target.pids or target.program is not None else frozenset()
+        limited = target.pids or target.program is not None
+        self._about = frozenset(opening.id for opening in openings if limited and opening.about)
         self.beside = beside
         self._openings = list(openings)
         proper = len(openings) - len(beside)

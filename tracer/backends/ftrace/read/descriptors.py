@@ -43,10 +43,8 @@ if TYPE_CHECKING:
     from tracer.kinds.watched import Watched
 
 _ATTEMPTS, _KEPT = 6, 256
-_WATCHING = 50
-"""Attempts where memory is watched, which cannot be done machine-wide."""
-_ANCHOR = -2
-"""In place of the CPU of an anchor."""
+_WATCHING = 50  # attempts where memory is watched, which cannot be done machine-wide
+_ANCHOR = -2  # in place of the CPU of an anchor
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,8 @@ class Opening:
     """An event to open: its number, its filter, and whether it is counted or sampled; with so many bytes of the
     `stack`, or 0. `marked`: its samples end with one more word (see `copies`). `early`: it is enabled before others and
     disabled after them, as it adds to their samples (see `long_strings`), or sees calls end. `sampled`: the site of one
-    that is no trace event. `mode`: its samples tell the mode of the program. `of_kernel`: not defined by us.
+    that is no trace event. `mode`: its samples tell the mode of the program. `about`: its hits are about other threads
+    than those in which they happen. `of_kernel`: not defined by us.
     """
 
     id: int
@@ -65,6 +64,7 @@ class Opening:
     early: bool = False
     sampled: Sampled | Watched | None = None
     mode: bool = False
+    about: bool = False
     of_kernel: bool = False
 
     @property

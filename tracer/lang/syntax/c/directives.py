@@ -107,7 +107,7 @@ def _run(text: str, directives: list[tuple[str, str, Span]], includes: Sequence[
     wanted = [*(f"-I{path}" for path in paths), *(word for name in includes for word in ("-include", name))]
     try:
         done = subprocess.run(
-            [compiler, "-E", "-dD", "-x", "c", *wanted, "-"],
+            [compiler, "-E", "-dD", *_of_kernel(), "-x", "c", *wanted, "-"],
             input=_skeleton(text, directives).encode(errors="replace"),
             capture_output=True, timeout=_PATIENCE_S, check=False, env={**os.environ, "LC_ALL": "C"},
         )  # fmt: skip
@@ -117,6 +117,15 @@ def _run(text: str, directives: list[tuple[str, str, Span]], includes: Sequence[
     if done.returncode:
         raise Fault(_complaint(text, done.stderr.decode(errors="replace"), directives))
     return done.stdout.decode(errors="replace")
+
+
+def _of_kernel() -> list[str]:
+    """The macro by which bpftrace tells a program that the kernel describes its types, so that it needs no headers."""
+    import os
+
+    from tracer.lang.types.declared import OF_KERNEL
+
+    return ["-DBPFTRACE_HAVE_BTF=1"] if os.path.exists(OF_KERNEL) else []
 
 
 def _refuse_irregular(directives: list[tuple[str, str, Span]], includes: Sequence[str], paths: Sequence[str]) -> None:
