@@ -183,6 +183,9 @@ def _undeclared(ctx: Context, target: Type, span: Span) -> None:
     from tracer.lang import suggest
 
     hint = suggest.hint(target.name, ctx.types.types, f"declare it before the first probe: {target.name} {{ … }};")
+    if target.name == "struct task_struct" and ctx.types.kernel() is None:
+        # As a Linux 6.1 that is built without BPF.
+        hint = f"this kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF), which says it; {hint}"
     ctx.error(f"'{target.name}' is not declared", span, hint)
 
 
