@@ -94,6 +94,23 @@ def test_samples_have_the_kernel_on_top_of_the_program(backend: str, tmp_path: P
     assert shares[True] > 3 * shares[False] and sum(shares.values()) > 50
 
 
+def test_stacks_of_other_processes_are_not_walked(tmp_path: Path) -> None:
+    """ftrace samples the whole machine; to walk what others have on their stacks costs more than all the rest."""
+    (tmp_path / "reads.py").write_text(READS)
+    text = "profile:hz:499 { @[kstack, ustack] = count(); }"
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        more = ("-v", "-f", "json", "-c", f"{sys.executable} {tmp_path}/reads.py", "-e", text)
+        done = tracer("--backend", "ftrace", *more)
+    finally:
+        other.kill()
+        other.wait()
+    walked = re.search(r"^tracer: stacks: (.*)", done.err, re.M)
+    assert done.status == 0 and walked, done.err
+    (counts,) = (json.loads(line)["data"]["@"] for line in done.text.splitlines() if '"map"' in line)
+    assert sum(map(int, re.findall(r"\d+", walked[1]))) == sum(counts.values()) > 100
+
+
 @pytest.mark.parametrize("backend", ["bcc", "ftrace"])
 def test_where_a_program_is_hit_there_is_none_and_that_is_said(backend: str) -> None:
     done = tracer("--backend", backend, "-f", "json", "-c", "id", "-e", "uprobe:libc:fclose { @[kstack] = count(); }")
