@@ -112,8 +112,10 @@ TOOLS = {
     "syncsnoop": Tool("sync -d /etc/hostname; sync", lines(r"\bsync\b")),
     "syscount": Tool("for i in 1 2 3 4 5 6 7 8 9; do ACTS write; done", lines(r"@process\[acts\]|@syscall\[9[0-9]+\]")),
     "tcpdrop": Tool(
-        f"{PYTHON} -c \"import socket; s = socket.socket(); s.settimeout(1); s.connect_ex(('127.0.0.1', 9))\"",
-        lines(r"127\.0\.0\.1"),
+        # What a connection has sent when its listener is closed is dropped.
+        f"{PYTHON} -c \"import socket; from socket import create_server as s, AF_INET6 as six, create_connection as c\n"
+        "for a in s(('127.0.0.1', 0)), s(('::1', 0), family=six): c(a.getsockname()[:2]).send(b'x'); a.close()\"",
+        lines(r"127\.0\.0\.1|::1|tcp_disconnect"),
     ),
     "threadsnoop": Tool(
         "THREADS 3 1 </dev/null", lines("threads"),

@@ -160,7 +160,7 @@ def test_the_commands_are_found() -> None:
     readme = [one for one in found["README.md"] if "tracer -e" in one.command]
     assert [one.needs_more for one in readme] == [True, True, False, False, False]
     assert readme[2].output.splitlines()[-1] == "@[parse]: 508"
-    assert [one.needs_more for one in found["docs/language.md"]] == [False] * 9 + [True, True]
+    assert [one.needs_more for one in found["docs/language.md"]] == [False] * 10 + [True, True]
     those = [one for one in found["docs/language.md"] if "BEGIN" in one.command]
     assert all(one.is_exact for one in those)
     waiting = [one.needs_more for one in found["docs/backends.md"]]

@@ -239,6 +239,15 @@ def test_the_places_of_a_program_stay_and_what_a_condition_leaves_out_is_blank()
     assert done.text.split() == ["/*", "#define", "N", "4", "*/", "struct", "A", "{", "int", "a;", "};"]
 
 
+def test_a_macro_tells_whether_the_kernel_describes_its_types() -> None:
+    word = "BPFTRACE_HAVE_BTF"
+    told = {word: "1"} if Path("/sys/kernel/btf/vmlinux").exists() else {}
+    assert preprocess(f"BEGIN {{ print({word}); }}").macros == told
+    assert preprocess(f"#undef {word}\n").macros == {}
+    kept = preprocess(f"#ifdef {word}\nwith\n#else\nwithout\n#endif\n").text.split()
+    assert kept == (["with"] if told else ["without"])
+
+
 def test_definitions_alone_start_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert preprocess("#define A 1\n#define B (A + \\\n 1)\n#define F(x) x\n#undef A\n").macros == {"B": "(A +   1)"}

@@ -42,7 +42,8 @@ def parse(source: Source, params: Sequence[str] = ()) -> ast.Program:
 def _parser(source: Source, params: Sequence[str], start: int = 0) -> Parser:
     """The parser of what the preprocessor leaves of a text from `start` on."""
     text = source.text[start:]
-    if not source.included and not ("#" in text and re.search(r"^[ \t]*#[^!]", text, re.M)):
+    has_directives = "#" in text and re.search(r"^[ \t]*#[^!]", text, re.M)
+    if not (source.included or has_directives or "BPFTRACE_HAVE_BTF" in text):
         return Parser(source, params)
     from tracer.lang.syntax.c.directives import preprocess
 

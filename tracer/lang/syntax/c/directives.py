@@ -25,6 +25,7 @@ _MARKER = re.compile(r'# ([0-9]+) "((?:\\.|[^"\\])*)"')
 _COMPLAINT = re.compile(r"^<stdin>:([0-9]+):(?:[0-9]+:)? (?:fatal )?error: (.*)$", re.M)
 _ANY_COMPLAINT = re.compile(r"^.*?(?:fatal )?error: (.*)$", re.M)
 _WORDS = ("define", "undef", "include", "ifdef", "ifndef", "if", "elif", "else", "endif", "pragma", "error", "warning")
+_HAVE_BTF = "BPFTRACE_HAVE_BTF"
 _LINE = "__line_of_the_program__"
 _PATIENCE_S = 20
 _MOST_HEADERS, _MOST_OF_HEADER = 1000, 1 << 22
@@ -53,7 +54,8 @@ def preprocess(text: str, includes: Sequence[str] = (), paths: Sequence[str] = (
     for _, _, span in directives:
         _blank(blanked, span.start, span.end)
     if not includes and all(word in ("define", "undef", "pragma") for word, _, _ in directives):
-        return Preprocessed("".join(blanked), _defined((word, rest) for word, rest, _ in directives))
+        macros = dict.fromkeys(_of_kernel(), "1") if _HAVE_BTF in text else {}
+        return Preprocessed("".join(blanked), _defined(((word, rest) for word, rest, _ in directives), macros))
     output = _run(text, directives, includes, paths)
     macros, headers, lines = _read(output)
     start = 0
@@ -80,8 +82,8 @@ def _blank(text: list[str], start: int, end: int) -> None:
             text[offset] = " "
 
 
-def _defined(directives: Iterator[tuple[str, str]]) -> dict[str, str]:
-    macros: dict[str, str] = {}
+def _defined(directives: Iterator[tuple[str, str]], macros: dict[str, str]) -> dict[str, str]:
+    """The macros, those that were there before included."""
     for word, rest in directives:
         definition = _DEFINITION.match(rest)
         if definition is None:
@@ -107,7 +109,7 @@ def _run(text: str, directives: list[tuple[str, str, Span]], includes: Sequence[
     wanted = [*(f"-I{path}" for path in paths), *(word for name in includes for word in ("-include", name))]
     try:
         done = subprocess.run(
-            [compiler, "-E", "-dD", *_of_kernel(), "-x", "c", *wanted, "-"],
+            [compiler, "-E", "-dD", *(f"-D{name}=1" for name in _of_kernel()), "-x", "c", *wanted, "-"],
             input=_skeleton(text, directives).encode(errors="replace"),
             capture_output=True, timeout=_PATIENCE_S, check=False, env={**os.environ, "LC_ALL": "C"},
         )  # fmt: skip
@@ -125,7 +127,7 @@ def _of_kernel() -> list[str]:
 
     from tracer.lang.types.declared import OF_KERNEL
 
-    return ["-DBPFTRACE_HAVE_BTF=1"] if os.path.exists(OF_KERNEL) else []
+    return [_HAVE_BTF] if os.path.exists(OF_KERNEL) else []
 
 
 def _refuse_irregular(directives: list[tuple[str, str, Span]], includes: Sequence[str], paths: Sequence[str]) -> None:
@@ -216,7 +218,7 @@ def _read(output: str) -> tuple[dict[str, str], str, set[int]]:
                 lines.add(int(line[len(_LINE) :]))
         else:
             headers.append(line)
-    return _defined(iter(definitions)), "\n".join(headers), lines
+    return _defined(iter(definitions), {}), "\n".join(headers), lines
 
 
 def placed_at(node: AnyPart, span: Span) -> AnyPart:
