@@ -1,4 +1,4 @@
-"""The cost of a hit of a kernel event to the program that causes it: ns of CPU time, with the system call."""
+"""The cost of a hit of a kernel's event to the program that causes it: ns of CPU time, with its system call."""
 
 from __future__ import annotations
 
