@@ -30,7 +30,7 @@ class Groups:
 
 def groups(plan: Plan, generated: Generated) -> Groups | None:
     """The groups of the variants that have texts. None where none has, or where a place does not show at its hit: at a
-    return the address is that of the caller.
+    return the address is that of the caller, and an event of the kernel has no place in a file.
 
     Then each place takes a perf event and a program of its own. Raises `ProgramError` where those are too many.
     """
@@ -40,10 +40,10 @@ def groups(plan: Plan, generated: Generated) -> Groups | None:
         return None
     number = sum(len(variant.places) for variant in variants)
     for probe in plan.probes:
-        sites = (site for variant in probe.variants if variant.id in texts for site in variant.places)
-        if any(site.is_return_probe for site in sites):
+        told = [variant for variant in probe.variants if variant.id in texts]
+        if any(not variant.places or any(site.is_return_probe for site in variant.places) for variant in told):
             if number > MOST_ALONE:
-                places = f"{number} places with func or probe, return probes among them,"
+                places = f"{number} places with func or probe, return probes or events among them,"
                 lacking = "no links for many (Linux 6.6)"
                 raise too_many_alone(plan, probe, places, lacking, "--backend ftrace takes one for all")
             return None
