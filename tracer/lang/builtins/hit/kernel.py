@@ -74,13 +74,14 @@ def _kptr(call: Call) -> typed.Expr:
 
 
 def _kaddr(call: Call) -> typed.Expr | None:
+    from tracer.host.tables.kallsyms import WITH_NAMES
+
     (name,) = call.args
     address, hidden = _address_of(name, _modules())
     if address is not None:
         return typed.IntLit(UINT64, call.span, address)
     if hidden:
-        hint = "it takes root, and kernel.kptr_restrict below 2"
-        call.error("the kernel hides the addresses of its symbols", call.span, hint)
+        call.error("the kernel hides the addresses of its symbols", call.span, WITH_NAMES)
     else:
         call.error(f"the kernel has no symbol {name}", call.spans[0], "/proc/kallsyms has them all")
     return None
