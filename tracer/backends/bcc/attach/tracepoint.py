@@ -44,12 +44,21 @@ class _Record:
         function.leave_unreadable(c.C(f"read_held(&{value}, {spec.size:d}, (u64)ctx + {field.offset:d})"))
         return c.cast(word, value)
 
+    def held_bytes(self, function: CFunction, index: int) -> c.C | None:
+        field = cast("Field", function.variant.args[index].operand)
+        return c.C(f"(u64)({_located(field)} >> 16)", "u64") if field.located else None
+
 
 def _address(field: Field) -> str:
     if not field.located:
         return f"(u64)ctx + {field.offset:d}"
-    start = f"(*(u32 *)((char *)ctx + {field.offset:d}) & 0xffff)"
+    start = f"({_located(field)} & 0xffff)"
     return f"(u64)ctx + {start}" + (f" + {field.offset + 4:d}" if field.from_itself else "")
+
+
+def _located(field: Field) -> str:
+    """Where the bytes are, below their number in the upper half."""
+    return f"*(u32 *)((char *)ctx + {field.offset:d})"
 
 
 class _Attached(Work):
