@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import NoReturn
 
-from scripts.benchmark import baseline, events, flood, growth, hit, listing, start
+from scripts.benchmark import baseline, events, flood, growth, hit, kernel, listing, start
 from scripts.benchmark.host import host, load, version_of_package, version_of_tree
 from scripts.benchmark.model import FLOOR, BenchError, Results, Work
 from scripts.benchmark.ratios import ratios
@@ -27,6 +27,7 @@ from scripts.benchmark.tools import NAMES_OF_TOOLS
 PARTS: dict[str, Callable[[Setting], list[Work]]] = {
     "start": start.start,
     "hit": hit.hit,
+    "kernel": kernel.kernel,
     "events": events.events,
     "flood": flood.flood,
     "list": listing.listing,

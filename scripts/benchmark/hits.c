@@ -1,6 +1,6 @@
 /* What the benchmark traces: hits WHAT N RESULT [THREADS [KEYS [LENGTH]]]
  *
- * WHAT says what a hit is, in letters: u a USDT probe bench:hit, f a call of bench_hit; t its strings' pages are in
+ * WHAT says what a hit is, in letters: u a USDT probe bench:hit, f a call of bench_hit, k the system call getppid; t its strings' pages are in
  * memory, c this program never touches them; m a struct stands where the string would; w wait first until somebody has attached. A hit has a number, counted
  * from 0 modulo KEYS (0: for ever), and one of four strings, in turn. RESULT gets a line: nanoseconds a hit by the
  * clock, by the processor's time of all threads, hits.
@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sdt.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@ static const char *strings[4];
 static struct inner { int pad, number; } inner[4] = {{9, 0}, {9, 1}, {9, 2}, {9, 3}};
 static struct outer { long pad; struct inner *inner; } outer[4] = {{9, inner}, {9, inner + 1}, {9, inner + 2}, {9, inner + 3}};
 static long hits_of_one, keys;
-static int calls;
+static int calls, enters_kernel;
 
 /* Its first instruction is a nop: a probe there costs what one on a USDT probe costs. */
 __attribute__((noinline, noclone)) void bench_hit(int number, const char *string) {
@@ -40,7 +41,9 @@ static void *hit(void *nothing) {
         int low = (int)number;
         /* In a register, as a value; not at a base and an index, where ftrace cannot follow. */
         __asm__ volatile("" : "+r"(string), "+r"(low));
-        if (calls)
+        if (enters_kernel)
+            syscall(SYS_getppid);
+        else if (calls)
             bench_hit(low, string);
         else
             DTRACE_PROBE2(bench, hit, low, string);
@@ -105,6 +108,7 @@ int main(int count, char **words) {
         return 2;
     hits_of_one = atol(words[2]) / threads;
     calls = strchr(what, 'f') != 0;
+    enters_kernel = strchr(what, 'k') != 0;
     if (strchr(what, 'w') && !wait_for_tracer())
         return 3;
     if (fill(strchr(what, 'c') != 0, (size_t)length))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 import subprocess
 import time
 from collections.abc import Callable
@@ -270,3 +271,20 @@ def test_semaphores_that_tracer_would_raise_are_refused(place: Place) -> None:
         done = tracer(*words, env={"TRACER_WITHOUT": "ref_ctr"})
     assert (done.status, done.out) == (1, b"")
     assert done.err.endswith("leave out --follow: -p PID --usdt-file-activation traces the process alone\n")
+
+
+def test_threads_are_marked_until_all_are() -> None:
+    """A thread whose mark a write of its block took away is seen by the next round."""
+    from tracer.backends.bcc.host import follow
+    from tracer.kernel import bpf
+
+    followed = follow.create_map(threads=True)
+    try:
+        numbers = [follow._THREADS + number for number in (7, 4095, 4096)]
+        assert follow._mark(followed, numbers) and not follow._mark(followed, numbers)
+        bpf.map_update(followed, struct.pack("=I", numbers[2] // 4096), bytes(4096))
+        assert follow._mark(followed, numbers) and not follow._mark(followed, numbers)
+        block = bpf.map_lookup(followed, struct.pack("=I", numbers[0] // 4096), 4096)
+        assert block is not None and [place for place, mark in enumerate(block) if mark] == [7, 4095]
+    finally:
+        os.close(followed)

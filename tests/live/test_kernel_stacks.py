@@ -94,6 +94,35 @@ def test_samples_have_the_kernel_on_top_of_the_program(backend: str, tmp_path: P
     assert shares[True] > 3 * shares[False] and sum(shares.values()) > 50
 
 
+def test_stacks_of_other_processes_are_not_walked(tmp_path: Path) -> None:
+    """ftrace samples the whole machine; to walk what others have on their stacks costs more than all the rest."""
+    (tmp_path / "reads.py").write_text(READS)
+    text = "profile:hz:499 { @[kstack, ustack] = count(); }"
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        more = ("-v", "-f", "json", "-c", f"{sys.executable} {tmp_path}/reads.py", "-e", text)
+        done = tracer("--backend", "ftrace", *more)
+    finally:
+        other.kill()
+        other.wait()
+    walked = re.search(r"^tracer: stacks: (.*)", done.err, re.M)
+    assert done.status == 0 and walked, done.err
+    (counts,) = (json.loads(line)["data"]["@"] for line in done.text.splitlines() if '"map"' in line)
+    assert sum(map(int, re.findall(r"\d+", walked[1]))) == sum(counts.values()) > 100
+
+
+@pytest.mark.parametrize("backend", ["bcc", "ftrace"])
+def test_what_the_kernel_hides_is_said(backend: str, tmp_path: Path) -> None:
+    with open("/proc/kallsyms") as file:
+        (tmp_path / "hidden").write_text("".join(re.sub(r"^\w+", "0" * 16, line) for line in file))
+    script = f'mount --bind {tmp_path}/hidden /proc/kallsyms; exec "$@"'
+    text = "tracepoint:raw_syscalls:sys_enter /args.id == 39/ { @[kstack(1)] = count(); }"
+    words = ("--backend", backend, "-c", f"{sys.executable} -c 'import os; os.getpid()'", "-e", text)
+    done = tracer(*words, prefix=("unshare", "--mount", "sh", "-c", script, "sh"))
+    assert done.status == 0 and re.search(r"@\[\n +0xffffffff[0-9a-f]{8}\n\]: ", done.text), done.err
+    assert "addresses of the kernel have no names, for it hides them: it takes root, and kernel.kptr" in done.err
+
+
 @pytest.mark.parametrize("backend", ["bcc", "ftrace"])
 def test_where_a_program_is_hit_there_is_none_and_that_is_said(backend: str) -> None:
     done = tracer("--backend", backend, "-f", "json", "-c", "id", "-e", "uprobe:libc:fclose { @[kstack] = count(); }")

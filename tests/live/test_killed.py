@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.harness.cli import PATIENCE, PATIENCE_S, read_line, target, tracer, tracing
+from tests.harness.cli import PATIENCE, PATIENCE_S, read_line, target, tracer, tracing, until
 from tests.harness.kernel import Traces, left_since, traces, uprobe_events
 
 pytestmark = pytest.mark.live
@@ -157,3 +158,29 @@ def test_a_target_that_is_killed_ends_the_trace(
             done = running.wait()
     assert done.status == 0
     assert re.fullmatch(rb"(mark\n)+\n?@: [1-9]\d*\n", done.out)
+
+
+@pytest.mark.clock
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
+def test_many_events_of_the_kernel_end_at_once_and_leave_nothing(
+    by: signal.Signals, backend: str, tmp_path: Path
+) -> None:
+    """The kernel takes some 40 ms to let go of each of these 60, whoever closes them."""
+    before = traces()
+    program = "tracepoint:syscalls:sys_enter_s* { @[probe] = count(); }"
+    with tracing(tmp_path, "--backend", backend, "-e", program) as running:
+        os.statvfs("/")
+        os.kill(running.pid, by)
+        begun = time.monotonic()
+        done = running.wait()
+        assert time.monotonic() - begun < 1.5 * PATIENCE
+    assert by == signal.SIGKILL or (done.status == 0 and "@[tracepoint:syscalls:sys_enter_statfs]: " in done.text)
+    until(lambda: not undoing(running.pid), PATIENCE_S)
+    left = left_since(before)
+    assert not left, f"left behind: {left}"
+
+
+def undoing(pid: int) -> list[psutil.Process]:
+    """The processes that take out the probes of a tracer."""
+    text = f"uprobe-undo: takes out the probes of process {pid} "
+    return [each for each in psutil.process_iter(["cmdline"]) if (each.info["cmdline"] or [""])[0].startswith(text)]

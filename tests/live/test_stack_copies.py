@@ -145,6 +145,13 @@ def test_a_size_that_is_given_stays(deep: Path, clean: None) -> None:
     assert "grew" not in done.err
 
 
+def test_beside_stacks_of_the_kernel(deep: Path, clean: None) -> None:
+    both = program(deep).replace("@[ustack]", "@[kstack, ustack]")
+    done = tracer("-v", "--backend", "ftrace", "-f", "json", "-e", both, "-c", f"{deep} 2 2000 12000")
+    assert_each_hit_once(done, 4000)
+    assert by_end(done)[0] > 1000 and "copies of stacks grew 2 times" in done.err
+
+
 def test_descendants_of_a_command_keep_what_they_inherited(deep: Path, clean: None) -> None:
     words = ("-v", "--backend", "ftrace", "-f", "json", "--follow", "-e", program(deep))
     done = tracer(*words, "-c", f"{deep} 1 2000 12000")

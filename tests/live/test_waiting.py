@@ -123,3 +123,13 @@ def test_who_ends_a_wait(backend: str) -> None:
     assert done.status == 0, done.err
     waits = [int(time) for stack, time in re.findall(r"^(.*) (\d+)$", done.text, re.M) if "write" in stack]
     assert any(0.25 < wait / 1e9 < 1 for wait in waits), done.text
+
+
+def test_each_wake_has_room_for_its_key(backend: str) -> None:
+    """The kernel has no memory for a new key at once where a timer wakes a thread."""
+    sleep = "import threading, time; s = lambda: [time.sleep(0.005) for _ in range(20)]\n"
+    sleep += "for t in [threading.Thread(target=s) for _ in range(3)]: t.start()"
+    done = tracer("stacks", "--wakeup", "--by", "args.pid, nsecs", "--backend", backend, "-c",
+                  f'{sys.executable} -c "{sleep}"')
+    assert done.status == 0 and "dropped" not in done.err, done.err
+    assert len(re.findall(r"^@\[\d+, \d+", done.text, re.M)) >= 55, done.text

@@ -46,6 +46,7 @@ def command(
     weight: Weight = None,
     by: By = None,
     where: Filter = None,
+    kernel: Annotated[bool, typer.Option("--kernel", help="With the stack of the kernel, where PROBE has it.")] = False,
     show: Show = False,
     stacks: Annotated[
         Optional[StackFormat],  # noqa: UP045
@@ -73,11 +74,15 @@ def command(
 
         if asked.expression is not None:
             raise UsageError("-e and --probe cannot be used together", "a program names its own probes")
-        question = program(probes, weight, Counting({"by": by, "where": where}))
+        question = program(probes, weight, Counting({"by": by, "where": where}), kernel)
         if show:
             sys.stdout.write(question)
             return 0
-    elif (option := _first(("--weight", weight), ("--by", by), ("--filter", where), ("--show", show))) is not None:
+    elif (
+        option := _first(
+            ("--weight", weight), ("--by", by), ("--filter", where), ("--kernel", kernel), ("--show", show)
+        )
+    ) is not None:
         raise UsageError(f"{option} needs --probe", "such as --probe libc:malloc")
     from tracer.cli.tracing.stacks import Wanted, check_output
     from tracer.render.stacks import format_of

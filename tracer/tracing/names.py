@@ -206,7 +206,14 @@ class Names:
         """
         cut = tuple(_CUT.format(path) for path in sorted(self._symbolizer.cut if self._symbolizer is not None else ()))
         unnamed = (f"addresses left without a name: {self._unnamed}",) if self._unnamed else ()
-        return (*cut, *unnamed, *self._uninterpreted())
+        return (*cut, *unnamed, *self._hidden(), *self._uninterpreted())
+
+    def _hidden(self) -> tuple[str, ...]:
+        if self._kernel is None or not self._kernel.hidden:
+            return ()
+        from tracer.host.tables.kallsyms import WITH_NAMES
+
+        return (f"addresses of the kernel have no names, for it hides them: {WITH_NAMES}",)
 
     def _uninterpreted(self) -> tuple[str, ...]:
         if self._interpreters is None:

@@ -4,6 +4,7 @@ import pytest
 
 from scripts.benchmark.answers import buckets, differs, entries, log2_counts, lost, spread_over
 from scripts.benchmark.children import Ran
+from scripts.benchmark.kernel import all_there
 from scripts.benchmark.printed import judged, received
 
 HISTOGRAM = b"""
@@ -97,3 +98,9 @@ def test_lines_in_another_order_are_one() -> None:
 
 def test_more_told_as_lost_than_are_missing_is_one() -> None:
     assert judged(ran(LINES, b"Lost 2 events\n"), 5, 2.0).faults == ("2 told as lost that are there",)
+
+
+def test_of_system_calls_there_may_be_more_than_the_targets_own() -> None:
+    assert all_there("kernel-count", b"@: 7\n", 5) == all_there("kernel-hist", HISTOGRAM, 5) == ()
+    assert all_there("kernel-count", b"@: 4\n", 5) == ("counts 4 of 5",)
+    assert all_there("kernel-hist", HISTOGRAM, 1_000) == ("counts 5 of 1,000",)

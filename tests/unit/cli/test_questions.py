@@ -115,6 +115,9 @@ PROGRAMS: dict[tuple[str, ...], str] = {
         "profile:hz:49 { @[comm, ustack(python)] = count(); }\n"
     ),
     ("flame", "--probe", "libc:malloc", "--weight", "arg0"): "uprobe:libc:malloc { @[ustack] = sum(arg0); }\n",
+    ("flame", "--probe", "tracepoint:sched:sched_switch", "--kernel"): (
+        "tracepoint:sched:sched_switch { @[ustack, kstack] = count(); }\n"
+    ),
 }
 
 
@@ -263,6 +266,7 @@ REFUSED: dict[tuple[str, ...], str] = {
         f"--filter:1:6\narg0 }} END {{ exit(1)\n     ^ error: the value has ended before '}}'{_WHOLE}\n"
     ),
     ("flame", "--weight", "arg0"): "tracer: error: --weight needs --probe; such as --probe libc:malloc\n",
+    ("flame", "--kernel"): "tracer: error: --kernel needs --probe; such as --probe libc:malloc\n",
 }
 
 

@@ -66,3 +66,13 @@ def test_what_the_kernel_hides_is_said(tmp_path: Path) -> None:
     assert symbols.frame(0xFFFFFFFF81000010) == "0xffffffff81000010" and symbols.hidden
     assert KernelSymbols(str(path)).address_of("panic") is None
     assert KernelSymbols(str(tmp_path / "none")).symbol(1 << 63) == "0x8000000000000000"
+
+
+def test_one_reading_does_for_all_checks_of_a_name() -> None:
+    from tracer.lang.builtins.hit import kernel
+
+    kernel._address_of.cache_clear()
+    first = kernel._address_of("vfs_read", kernel._modules())
+    assert kernel._address_of("vfs_read", kernel._modules()) == first
+    assert kernel._address_of("vfs_read", b"another module") == first
+    assert kernel._address_of.cache_info().misses == 2

@@ -20,10 +20,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import PATIENCE_S
+from tests.harness.cli import PATIENCE_S, until
 from tracer.errors import TracerError
 from tracer.kernel.syscall import Call, call
-from tracer.kernel.workers.watcher import Gone, Watcher
+from tracer.kernel.workers import watcher_process
+from tracer.kernel.workers.watcher import AT_ONCE_S, Gone, Watcher
 from tracer.kernel.workers.watcher_process import _said, _undo
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -641,3 +642,39 @@ def test_an_event_that_is_still_listed_is_not_taken_for_gone(tmp_path: Path, mon
     assert _undo(("write", os.fsencode(listed), b"-:tracer_7_ab/e\n"), {})
     listed.write_text("")
     assert _undo(step, {})
+
+
+@pytest.mark.parametrize("idle_s", [watcher_process._IDLE_S, -1])
+def test_what_is_idle_is_closed_at_the_end_and_nobody_waits_where_that_takes_long(
+    idle_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracer.kernel.workers.watcher_process._IDLE_S", idle_s)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    watcher = Watcher()
+    fds = watcher.open([opening(fifo, os.O_RDWR), opening(fifo, os.O_RDWR), opening(tmp_path)])
+    watcher.patience_s = AT_ONCE_S
+    watcher.close(fds[:2], idle=True)
+    assert [*descriptors(watcher.pid).values()].count(str(fifo)) == 2
+    watcher.close(fds[2:])
+    assert str(tmp_path) not in descriptors(watcher.pid).values()
+    watcher.end()
+    assert watcher.not_undone is None and not running(watcher.pid)
+    until(lambda: not is_read(fifo))
+
+
+def test_before_the_end_what_is_idle_is_closed_at_once(tmp_path: Path) -> None:
+    watcher = Watcher()
+    watcher.close(watcher.open([opening(tmp_path)]), idle=True)
+    assert str(tmp_path) not in descriptors(watcher.pid).values()
+    watcher.end()
+
+
+def is_read(fifo: Path) -> bool:
+    """Whether any process has it open for reading."""
+    try:
+        os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError as error:
+        assert error.errno == errno.ENXIO
+        return False
+    return True

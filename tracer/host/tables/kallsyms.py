@@ -9,6 +9,9 @@ _PATH = "/proc/kallsyms"
 _CODE = b"tTwW"
 """The sorts of symbols that are functions, as nm(1) has them; W and w are weak ones."""
 
+WITH_NAMES = "it takes root, and kernel.kptr_restrict below 2"
+"""Where the kernel hides no addresses."""
+
 _LONGEST = 1 << 20
 """Bytes that no function has: what is further behind its start is no part of it."""
 

@@ -52,8 +52,6 @@ AT_ONCE_S = 0.2
 """How long results wait for the removal of probes."""
 _REMOVES_S, _HELD_S = 1.0, 2.0
 """When it is said that a removal takes long; and when, and how often, it is looked who holds up the kernel."""
-
-
 _GONE_S = 0.2
 """How long to wait for the status of a process that has closed its end of the connection."""
 
@@ -216,9 +214,9 @@ class Watcher:
             raise OSError(-fd, os.strerror(-fd))
         return fd
 
-    def close(self, descriptors: Iterable[int], together: bool = False) -> None:
+    def close(self, descriptors: Iterable[int], together: bool = False, idle: bool = False) -> None:
         """Closes what `open` returned; returns once the process has too, or after `patience_s` where that is set.
-        `together`: the kernel's waits are one.
+        `together`: the kernel's waits are one. `idle`: where it is set, the process closes them when it ends.
         """
         fds = [fd for fd in descriptors if fd in self._numbers]
         numbers = [self._numbers.pop(fd) for fd in fds]
@@ -229,7 +227,7 @@ class Watcher:
                 if self.patience_s is None:
                     self._ask("close", numbers, together)
                     return
-                self._send("close", numbers, together)
+                self._send("idle" if idle else "close", numbers, together)
                 if not self._owed and self._answered(self.patience_s):
                     self._receive()
                 else:

@@ -19,6 +19,7 @@ from tracer.kernel.workers.messages import append, receive, send, to_append
 from tracer.kernel.workers.removal import Removal
 
 _PATIENCE_S = 60.0
+_IDLE_S = 0.5
 _THREADS = 64
 _MOST_DESCRIPTORS = 1 << 16
 
@@ -53,14 +54,7 @@ def _settle(connection: int, tracer: int) -> None:
         null = os.open(os.devnull, os.O_RDWR)
         for standard in range(3):
             os.dup2(null, standard)
-    try:
-        for name in os.listdir("/proc/self/fd"):
-            if int(name) > 2 and int(name) != connection:
-                with suppress(OSError):  # the listing's own
-                    os.close(int(name))
-    except OSError:  # no /proc, or no descriptor for it
-        os.closerange(3, connection)
-        os.closerange(connection + 1, _MOST_DESCRIPTORS)
+    _close_others({connection})
     # Neither name holds the tracer's: `pkill -9 -f` of that would end both at once.
     _say("/proc/self/comm", b"uprobe-undo")
     _say("/proc/self/oom_score_adj", b"-1000")
@@ -69,6 +63,19 @@ def _settle(connection: int, tracer: int) -> None:
         words = b"uprobe-undo: takes out the probes of process %d when that ends" % tracer
         if 0 < start < end:
             ctypes.memmove(start, words[: end - start - 1].ljust(end - start, b"\0"), end - start)
+
+
+def _close_others(kept: Collection[int]) -> None:
+    """Closes all descriptors but these and the standard ones."""
+    try:
+        for name in os.listdir("/proc/self/fd"):
+            if int(name) > 2 and int(name) not in kept:
+                _close(int(name))  # or the listing's own, which is closed
+    except OSError:  # no /proc, or no descriptor for it
+        first = 3
+        for number in (*sorted(kept), _MOST_DESCRIPTORS):
+            os.closerange(first, number)
+            first = number + 1
 
 
 def _say(path: str, text: bytes) -> None:
@@ -80,6 +87,7 @@ def _serve(connection: socket, tracer: int) -> None:
     """Does what it is asked for until the tracer ends, then undoes what is left."""
     held: set[int] = set()
     last: set[int] = set()
+    idle: list[int] = []
     is_left = locks = False
     steps: list[_Step] = []
     files: dict[bytes, int] = {}
@@ -104,6 +112,10 @@ def _serve(connection: socket, tracer: int) -> None:
                 removal = removal if words[0] is not None else None
             elif kind == "forget":
                 steps.clear()
+            elif kind == "idle":
+                idle += words[0]
+                held.difference_update(words[0])
+                send(connection, 0)
             else:
                 locks = locks or kind == "hold"
                 if removal is not None and kind in ("close", "append"):
@@ -115,9 +127,12 @@ def _serve(connection: socket, tracer: int) -> None:
     if removal is not None:
         with suppress(Exception):
             removal.prepare()
-    _together(_close, list(held - last))
+    events = {fd for fd in held - last if _disabled(fd)}
+    _together(_close, list(held - last - events))  # links, whose programs run also at what is disabled
+    _together(_close, list(events))
     _close_last(held & last)
     held.clear()
+    _close_idle(idle)
     connection.close()  # before any wait for the tracer, which waits for this
     # A killed process's descriptors close one by one; its children get another parent only afterwards.
     while (steps or locks or removal is not None) and not is_left and os.getppid() == tracer:
@@ -156,6 +171,41 @@ def _close_last(descriptors: Collection[int]) -> None:
             settle()
         for descriptor in descriptors:
             _close(descriptor)
+
+
+def _disabled(fd: int) -> bool:
+    """Disables an event; False where it is none."""
+    from tracer.kernel import perf  # which the tracer has
+
+    try:
+        perf.disable(fd)
+    except OSError:
+        return False
+    return True
+
+
+def _close_idle(descriptors: list[int]) -> None:
+    """Closes events at whose hits nothing runs any more. Each takes a grace period of the kernel under a lock that all
+    share: 42 ms on 6.18 however many threads close them, 15 s for the 360 of syscalls:sys_enter_*. So what takes long
+    is left to a process of its own, and nobody waits for it.
+    """
+    for fd in descriptors:
+        _disabled(fd)
+    until = time.monotonic() + _IDLE_S
+    while descriptors and time.monotonic() < until:
+        _close(descriptors.pop())
+    if not descriptors:
+        return
+    with suppress(OSError):  # else they are closed here
+        if os.fork() == 0:
+            try:
+                _close_others({*descriptors})
+                for fd in descriptors:
+                    _close(fd)
+            finally:
+                os._exit(0)
+    for fd in descriptors:
+        _close(fd)
 
 
 def _answer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
@@ -26,9 +27,12 @@ def copies_of(*copies: Copy) -> tuple[Copies, Unwinder, Counter[int]]:
     return Copies({EVENT + copy.number: copy for copy in copies}, unwinder, SHAPE, doubles), unwinder, doubles  # type: ignore[arg-type]
 
 
-def record(at: int, marked: bool, tid: int = 5, cpu: int = 0, copied: int = 16) -> bytes:
+def record(
+    at: int, marked: bool, tid: int = 5, cpu: int = 0, copied: int = 16, shape: Shape = SHAPE,
+    chain: Sequence[int] = (),
+) -> bytes:  # fmt: skip
     """A sample with registers, and a stack of which half was there to be copied."""
-    head = sample(EVENT, [], [], SHAPE, time=at, tid=tid, cpu=cpu)
+    head = sample(EVENT, [], [], shape, time=at, tid=tid, cpu=cpu, chain=chain)
     behind = struct.pack("=4Q", 2, 1, 2, 3) + struct.pack("=Q", copied) + bytes(copied)
     behind += struct.pack("=Q", copied // 2) if copied else b""
     behind += bytes(8) if marked else b""
@@ -54,6 +58,15 @@ def test_of_a_hit_that_both_have_seen_the_newer_sample_counts() -> None:
     ]  # fmt: skip
     assert kept(copies, record(150, True), record(250, True), record(260, False)) == [True, True, True]
     assert doubles == {0: 2}
+
+
+def test_the_mark_stands_behind_what_the_kernel_walked_too() -> None:
+    copy, shape, doubles = Copy(0), Shape(cpu=True, callchain=True, registers=0b111), Counter[int]()
+    copies = Copies({EVENT: copy}, Unwinder(), shape, doubles)  # type: ignore[arg-type]
+    copies.changed(copy, 2 * FIRST, 100, 200)
+    chains = [(), (1, 2, 3), (4,)]
+    newer, older = ([record(at, at == 120, shape=shape, chain=chain) for chain in chains] for at in (120, 121))
+    assert kept(copies, *newer) == [True] * 3 and kept(copies, *older) == [False] * 3
 
 
 def test_each_thread_and_cpu_begins_by_itself() -> None:

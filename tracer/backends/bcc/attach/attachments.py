@@ -204,7 +204,9 @@ class Attachments:
             work.closing([descriptor for descriptor, *_ in held])
         waits = (len(held) - 1) * _WAIT_NS
         together = self._multi and len(held) > 2 and waits > _CONTENTION_NS * sum(sites for *_, sites in held)
-        self._watcher.close([descriptor for descriptor, _, _ in held], together)
+        idle = {descriptor for work in self._works.values() for descriptor in work.idle}
+        self._watcher.close([descriptor for descriptor, *_ in held if descriptor not in idle], together)
+        self._watcher.close([descriptor for descriptor, *_ in held if descriptor in idle], idle=True)
 
 
 def _attacher(job: Job) -> Attacher:

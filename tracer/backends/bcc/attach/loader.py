@@ -70,7 +70,7 @@ _STEP = 3
 _ATTACH_COOKIE = 174  # of enum bpf_func_id
 _ELEMENT_BYTES, _AT_ONCE_BYTES, _SHARED_BYTES = 64, 64 << 20, 4 << 20
 """About how many bytes an element of a hash takes beside key and value, and how much memory a table may take at the
-start: a per-CPU table that expects many keys, and a table for all CPUs.
+start: one that expects many keys, and any that is for all CPUs.
 """
 
 MOST_PLACES = 1 << 14
@@ -173,7 +173,9 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
         from tracer.backends.bcc.host.follow import create_map
 
         maps[FOLLOWED] = create_map(threads=plan.tells_threads)
-    many = plan.program.config.max_map_keys > Config().max_map_keys
+    sites = [site for probe in plan.probes for variant in probe.variants for site in variant.sites]
+    inside = any(site.leads_to_kernel for site in sites)
+    many = plan.program.config.max_map_keys > Config().max_map_keys or any(site.others for site in sites)
     for table in generated.tables.values():
         for number, key_size in _parts(table):
             if key_size > LONGEST_OLD_KEY and not trials.has("long_keys"):
@@ -181,7 +183,7 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
 
                 assert table.key is not None
                 raise long_key(table.decl, table.key, plan)
-            maps[FIRST_TABLE + number] = _create_table(table, key_size, many)
+            maps[FIRST_TABLE + number] = _create_table(table, key_size, many, inside)
 
 
 def _create_own(generated: Generated, loaded: Loaded) -> None:
@@ -214,8 +216,11 @@ def _parts(table: Table) -> list[tuple[int, int]]:
     return list(zip(table.numbers, table.key.sizes, strict=True))
 
 
-def _create_table(table: Table, key_size: int, many: bool) -> int:
-    """`many`: the program expects more keys than usual."""
+def _create_table(table: Table, key_size: int, many: bool, inside: bool) -> int:
+    """`many`: the program expects more keys than usual, or wakes and switches of threads, where a key that needs memory
+    may get none: of the wakes by timers nine of ten had none (Linux 6.18). `inside`: it has hits within the kernel, of
+    which others may be like that; of a table for all CPUs it costs a millisecond to be safe.
+    """
     if table.key is None:
         return bpf.map_create(MapType.PERCPU_ARRAY, 4, table.value_size, table.max_entries)
     if table.decl.forgets:
@@ -227,7 +232,9 @@ def _create_table(table: Table, key_size: int, many: bool) -> int:
     # raises the limit expects many keys: to allocate for a hundred thousand takes 0.2 s, at the start.
     # Of one for all CPUs a thousand elements take 0.02 ms, and a key that comes and goes costs 30 ns less.
     element = key_size + _ELEMENT_BYTES + table.value_size * (bpf.possible_cpus() if table.per_cpu else 1)
-    affordable = (_AT_ONCE_BYTES if many else 0) if table.per_cpu else _SHARED_BYTES
+    affordable = 0 if table.per_cpu else _SHARED_BYTES
+    if many or (inside and not table.per_cpu):
+        affordable = _AT_ONCE_BYTES
     worth = table.max_entries * element <= affordable
     flags = bpf.F_NO_PREALLOC if trials.has("late_allocation") and not worth else 0
     return bpf.map_create(kind, key_size, table.value_size, table.max_entries, flags)

@@ -72,6 +72,11 @@ class Work:
         """These of what is `held` are about to be closed."""
 
     @property
+    def idle(self) -> Collection[int]:
+        """Those of what is `held` at whose hits nothing runs once the others are closed; see `Watcher.close`."""
+        return ()
+
+    @property
     def missed(self) -> Sequence[str]:
         """Sentences for the end about what may have been missed."""
         return ()

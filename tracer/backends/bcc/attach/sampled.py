@@ -53,6 +53,9 @@ class _Interrupted:
     def argument(self, function: CFunction, index: int, name: Name) -> c.C:
         raise AssertionError("a sample has no arguments")
 
+    def held_bytes(self, function: CFunction, index: int) -> c.C | None:
+        return None
+
 
 class _Attached(Work):
     def __init__(self, attaching: Attaching) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, cast
 
 from tracer.backends.bcc.attach.model import Attaching, Job, Refused, Work
@@ -44,12 +44,21 @@ class _Record:
         function.leave_unreadable(c.C(f"read_held(&{value}, {spec.size:d}, (u64)ctx + {field.offset:d})"))
         return c.cast(word, value)
 
+    def held_bytes(self, function: CFunction, index: int) -> c.C | None:
+        field = cast("Field", function.variant.args[index].operand)
+        return c.C(f"(u64)({_located(field)} >> 16)", "u64") if field.located else None
+
 
 def _address(field: Field) -> str:
     if not field.located:
         return f"(u64)ctx + {field.offset:d}"
-    start = f"(*(u32 *)((char *)ctx + {field.offset:d}) & 0xffff)"
+    start = f"({_located(field)} & 0xffff)"
     return f"(u64)ctx + {start}" + (f" + {field.offset + 4:d}" if field.from_itself else "")
+
+
+def _located(field: Field) -> str:
+    """Where the bytes are, below their number in the upper half."""
+    return f"*(u32 *)((char *)ctx + {field.offset:d})"
 
 
 class _Attached(Work):
@@ -57,11 +66,17 @@ class _Attached(Work):
         super().__init__(attaching)
         self._programs: dict[int, int] = {}
         self._misses = 0
+        self._events: list[int] = []
 
     @property
     def misses(self) -> int:
         """See `Work`."""
         return self._misses + sum(map(bpf.program_misses, self._programs.values()))
+
+    @property
+    def idle(self) -> Collection[int]:
+        """See `Work`: the links are what runs a program."""
+        return self._events if self.attaching.multi else ()
 
     def close(self) -> None:
         self._misses = self.misses
@@ -81,6 +96,7 @@ class _Attached(Work):
             try:
                 event = watcher.open_one(perf.event_call(attributes, -1, perf.online_cpus()[0]))
                 held.append((event, job.point, 1))
+                self._events.append(event)
                 if self.attaching.multi:
                     held.append((watcher.open_one(bpf.link_event(job.program, event, cookie)), job.point, 0))
                 else:

@@ -45,6 +45,9 @@ class _Registers:
     def argument(self, function: CFunction, index: int, name: Name) -> C:
         return _argument(function, index, name)
 
+    def held_bytes(self, function: CFunction, index: int) -> C | None:
+        return None
+
 
 REGISTERS = _Registers()
 

@@ -105,18 +105,18 @@ def fetch(function: CFunction, step: Fetch) -> None:
                 _stack_into(function, step, function.home(name))
 
 
-def _is_held(function: CFunction, step: Fetch) -> bool:
-    """Whether what is read is a part of the hit, no memory of the process."""
+def _holding(function: CFunction, step: Fetch) -> int | None:
+    """The argument that is read from, where it is a part of the hit, no memory of the process."""
     assert isinstance(step.source, InMemory)
     base = step.source.base
     if not isinstance(base, Argument):
-        return False
+        return None
     operand = function.variant.args[base.index].operand
-    return isinstance(operand, OwnOperand) and operand.held
+    return base.index if isinstance(operand, OwnOperand) and operand.held else None
 
 
 def _reader(function: CFunction, step: Fetch) -> str:
-    return "read_held" if _is_held(function, step) else "read_user"
+    return "read_user" if _holding(function, step) is None else "read_held"
 
 
 def _place(function: CFunction, step: Fetch) -> tuple[C, C | None]:
@@ -133,7 +133,13 @@ def _text(function: CFunction, step: Fetch, to: str, address: C, measure: C | No
     assert isinstance(step.source, Text)
     size = step.source.size
     function.reads_memory = True
-    held = _is_held(function, step)
+    holding = _holding(function, step)
+    held = holding is not None
+    bound = None if holding is None else function.context.held_bytes(function, holding)
+    if bound is not None:
+        # A string that fills its bytes ends without a NUL, before what is another field's.
+        bound = function.once("bound", C(f"{bound} + 1", "u64"))
+        measure = bound if measure is None else function.once("size", C(f"({measure} < {bound} ? {measure} : {bound})"))
     if measure is None:
         reader = "read_held_text" if held else "read_user_text"
         length = function.temporary("length", call(reader, to, size, address), "s64")

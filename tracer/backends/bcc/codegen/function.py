@@ -172,6 +172,9 @@ class Context(Protocol):
     def argument(self, function: CFunction, index: int, name: Name) -> C:
         """The C that reads `argN`."""
 
+    def held_bytes(self, function: CFunction, index: int) -> C | None:
+        """How many bytes a hit holds for `argN`, where only the hit tells."""
+
 
 class CFunction:
     """A C function that is being written. `many`: it serves variants which differ in the texts of `probe` and `func`

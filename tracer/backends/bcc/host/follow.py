@@ -66,22 +66,33 @@ def follow(fd: int, pids: Sequence[int], program: int, threads: bool) -> int:
     these; there are no `threads` then.
     """
     _mark(fd, [(_PIDS if pid_namespace.translated() else 0) + pid for pid in pids])
+    if not threads:
+        return _noting(program)
+    # Those that begin from now on are marked as they do. One that ends meanwhile leaves its mark, until its number is
+    # used again.
+    _mark(fd, [_THREADS + thread for thread in threads_of(*pids)])
     event = _noting(program)
-    if threads:
-        # Those that begin from now on are marked as they do. One that ends meanwhile leaves its mark, until its number
-        # is used again.
-        _mark(fd, [_THREADS + thread for thread in threads_of(*pids)])
+    # Again for those that began before it, as long as there are any: to write a block takes away the mark of one in it
+    # that began since the block was read.
+    while _mark(fd, [_THREADS + thread for thread in threads_of(*pids)]):
+        pass
     return event
 
 
-def _mark(fd: int, numbers: Sequence[int]) -> None:
+def _mark(fd: int, numbers: Sequence[int]) -> bool:
+    """Marks them; whether one was not marked before."""
+    changed = False
     for place in sorted({number // _BLOCK for number in numbers}):
         key = struct.pack("=I", place)
-        block = bytearray(bpf.map_lookup(fd, key, _BLOCK) or bytes(_BLOCK))
+        before = bpf.map_lookup(fd, key, _BLOCK) or bytes(_BLOCK)
+        block = bytearray(before)
         for number in numbers:
             if number // _BLOCK == place:
                 block[number % _BLOCK] = 1
-        bpf.map_update(fd, key, bytes(block))
+        if block != before:
+            bpf.map_update(fd, key, bytes(block))
+            changed = True
+    return changed
 
 
 def _noting(program: int) -> int:

@@ -128,6 +128,7 @@ def opening(event: ProbeEvent, definitions: Definitions, copied: int) -> Opening
         definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
         copied if event.wants_stack or wants_mode else 0, early=event.ends,
         sampled=event.of_perf and event.of_perf[0], mode=wants_mode, about=bool(event.places[0].site.others),
+        of_kernel=not event.is_defined and event.of_perf is None,
     )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ class Copies:
         self._copies = copies
         self._unwinder = unwinder
         self._doubles = doubles
-        self._raw = struct.calcsize(shape.prefix)
+        self._prefix, self._callchain = struct.calcsize(shape.prefix), shape.callchain
         self._registers = 8 * shape.registers.bit_count()
         self._grown = self._shrunk = 0
         self._largest = FIRST
@@ -91,7 +91,8 @@ class Copies:
                 break
         else:
             return False
-        behind = offset + self._raw
+        behind = offset + self._prefix
+        behind += 8 + 8 * _U64(data, behind)[0] if self._callchain else 0
         behind += 4 + _U32(data, behind)[0]
         behind += 8 + (self._registers if _U64(data, behind)[0] else 0)  # PERF_SAMPLE_REGS_ABI_NONE
         copied = _U64(data, behind)[0]

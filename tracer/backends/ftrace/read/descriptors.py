@@ -16,8 +16,7 @@
 * Where that does not end, where it takes too many descriptors, or where the kernel inherits over fork alone:
   machine-wide (or inheriting) descriptors, and the samples of other processes are dropped on reading.
 
-Counters need no CPU of their own for one process, and cannot drop anything: there they need `inherit_thread`, or to
-follow from the start.
+Counters of one process need no CPU and drop nothing: there they need `inherit_thread`, or to follow from the start.
 """
 
 from __future__ import annotations
@@ -44,19 +43,17 @@ if TYPE_CHECKING:
     from tracer.kinds.watched import Watched
 
 _ATTEMPTS, _KEPT = 6, 256
-_WATCHING = 50
-"""Attempts where memory is watched, which cannot be done machine-wide."""
-_ANCHOR = -2
-"""In place of the CPU of an anchor."""
+_WATCHING = 50  # attempts where memory is watched, which cannot be done machine-wide
+_ANCHOR = -2  # in place of the CPU of an anchor
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
     """An event to open: its number, its filter, and whether it is counted or sampled; with so many bytes of the
-    `stack`, or 0. `marked`: its samples end with one more word (see `copies`). `early`: it is enabled
-    before others and disabled after them, as it adds to their samples (see `long_strings`), or sees calls end.
-    `sampled`: the site of one that is no trace event. `mode`: its samples tell the mode of the program.
-    `about`: its hits are about other threads than those in which they happen.
+    `stack`, or 0. `marked`: its samples end with one more word (see `copies`). `early`: it is enabled before others and
+    disabled after them, as it adds to their samples (see `long_strings`), or sees calls end. `sampled`: the site of one
+    that is no trace event. `mode`: its samples tell the mode of the program. `about`: its hits are about other threads
+    than those in which they happen. `of_kernel`: not defined by us.
     """
 
     id: int
@@ -68,6 +65,7 @@ class Opening:
     sampled: Sampled | Watched | None = None
     mode: bool = False
     about: bool = False
+    of_kernel: bool = False
 
     @property
     def watched(self) -> Watched | None:
@@ -82,7 +80,7 @@ class Descriptors:
     taken, `sampled` whether it was not merely counted, `early` whether it is enabled before others, and disabled after
     them. `before` is what replaced descriptors had seen, `doubles` how many of those hits others have seen too.
     `anchors` are beside them, each with the number of its event. `keepers`, by event, keep it until all is closed (see
-    `Opener.keep`). `identified`: what is read of one has its number. The `watcher` opened all of them, and closes them.
+    `Opener.keep`); those `of_kernel` need none. `identified`: what is read of one has its number.
     """
 
     watcher: Watcher
@@ -96,6 +94,7 @@ class Descriptors:
     doubles: Counter[int] = field(default_factory=Counter)
     anchors: list[tuple[int, int]] = field(default_factory=list)
     keepers: dict[int, int] = field(default_factory=dict)
+    of_kernel: set[int] = field(default_factory=set)
     identified: bool = False
     counts: list[tuple[int, int]] | None = None
 
@@ -155,8 +154,7 @@ class Descriptors:
 
     def drop(self, number: int) -> None:
         """Ends one event: it traps nobody any more, and its counts stay as they are."""
-        fds = self.by_event[number]
-        for fd in fds:
+        for fd in (fds := self.by_event[number]):
             perf.disable(fd)
         self.before[number] = self._read(number)
         fds += [fd for event, fd in self.anchors if event == number]
@@ -185,20 +183,22 @@ class Descriptors:
         """Takes further events behind those that there are. `keepers` are theirs."""
         first = len(self.by_event)
         self.by_event += fresh.by_event
-        for mine, its in (
-            (self.filtered, fresh.filtered), (self.sampled, fresh.sampled), (self.early, fresh.early),
-        ):
-            mine += its
+        self.filtered += fresh.filtered
+        self.sampled += fresh.sampled
+        self.early += fresh.early
         self.before += fresh.before
         self.anchors += [(first + number, fd) for number, fd in fresh.anchors]
         self.keepers |= keepers
+        self.of_kernel |= {first + number for number in fresh.of_kernel}
 
     def close(self) -> None:
         """Closes all; a second call does nothing."""
-        self.watcher.close([fd for fds in self.by_event for fd in fds] + [fd for _, fd in self.anchors])
+        fds = [(number, fd) for number, fds in enumerate(self.by_event) for fd in fds] + self.anchors
+        self.watcher.close([fd for number, fd in fds if number in self.of_kernel], idle=True)
+        self.watcher.close([fd for number, fd in fds if number not in self.of_kernel])
         self.watcher.close(self.keepers.values())
-        for fds in self.by_event:
-            fds.clear()
+        for event in self.by_event:
+            event.clear()
         self.anchors.clear()
         self.keepers.clear()
 
@@ -274,7 +274,7 @@ class Opener:
         it. Where only this one is left, the breakpoints go at once, and nobody waits; it is closed in the end.
         """
         flags = perf.DISABLED | perf.ENABLE_ON_EXEC  # by the second no breakpoints are put into that process
-        events = [(number, opening) for number, opening in enumerate(openings[:_KEPT]) if opening.sampled is None]
+        events = [(number, one) for number, one in enumerate(openings) if not (one.sampled or one.of_kernel)][:_KEPT]
         calls = [
             perf.event_call(perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, flags=flags), self.watcher.pid, -1)
             for _, opening in events
@@ -302,6 +302,7 @@ class Opener:
             self.watcher, [[] for _ in openings], False, filtered=[True] * len(openings),
             sampled=[not opening.counted for opening in openings], early=[opening.early for opening in openings],
             before=[(0, 0)] * len(openings), identified=bool(self.sample_type & perf.SAMPLE_READ),
+            of_kernel={number for number, opening in enumerate(openings) if opening.of_kernel},
         )  # fmt: skip
         number = 0
         try:

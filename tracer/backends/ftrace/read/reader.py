@@ -292,16 +292,25 @@ class Reader:
         number = struct.Struct("=H").unpack_from
         count = struct.Struct("=Q").unpack_from
         chain_at = struct.calcsize(self._shape.prefix)
-        position = 0
+        pid, walks = struct.Struct("=I").unpack_from, bool(self.pids and self._shape.registers)
+        copies, position = self._copies, 0
         while position < len(data):
             kind, _, size = header(data, position)
             if kind != perf.RECORD_SAMPLE:
                 self._other(kind, data, position, out)
-            else:
-                raw = position + chain_at + 8 + 8 * count(data, position + chain_at)[0] + 4
-                decode = self._decoders[number(data, raw)[0] or self._identified(data, position)].decode
-                assert decode is not None, "with call chains every event has a decode function"
+                position += size
+                continue
+            raw = position + chain_at + 8 + 8 * count(data, position + chain_at)[0] + 4
+            event = number(data, raw)[0] or self._identified(data, position)
+            decode = self._decoders[event].decode
+            assert decode is not None, "with call chains every event has a decode function"
+            if walks and event not in self._about and not self._is_near(pid(data, position + 8)[0]):
+                self.read += 1
+            elif copies is None:
                 out.append(decode(data, position))
+            elif not copies.is_double(event, data, position):
+                out.append(decode(data, position))
+                copies.look(event)
             position += size
 
     def _is_near(self, pid: int) -> bool:

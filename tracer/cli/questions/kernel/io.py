@@ -57,7 +57,8 @@ def command(
     text = program(slower, opened, counting)
     tables: dict[str, Callable[..., Renderer]] = {"text": partial(FileTable, top), "json": partial(FileJson, top)}
     told = partial(as_wanted, only=frozenset((*_READS, *_WRITES, *_OTHERS, *_BETWEEN)))
-    return run(asked, results, text, ends_s=counting.ends_s, results_as=tables, as_wanted=told)
+    instead = {"not available with ftrace": "--opened asks for it: leave that out"} if opened else None
+    return run(asked, results, text, None, instead, counting.ends_s, results_as=tables, as_wanted=told)
 
 
 def program(slower: "str | None", opened: bool, counting: Counting) -> str:
