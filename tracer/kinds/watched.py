@@ -5,6 +5,8 @@ The numbers are those of `<linux/hw_breakpoint.h>`, the modes bpftrace's.
 
 from __future__ import annotations
 
+import re
+
 from tracer.dataclass import dataclass
 from tracer.errors import Diagnostic, Fault, Span, TracerError, printable
 from tracer.kinds.model import AttachPoint, InFile, Memory, Part, ProbeKind, count_of, malformed
@@ -15,6 +17,7 @@ LENGTHS = 1, 2, 4, 8
 
 EXECUTED = 4
 _MODES = {"w": 2, "rw": 3, "x": EXECUTED}
+_ARGUMENT = re.compile(r".+\+arg\d+")
 _LAST_ADDRESS = (1 << 64) - 1
 
 
@@ -34,6 +37,16 @@ class Watched(Site):
 
 def build(kind: ProbeKind, text: str, parts: list[Part], span: Span) -> AttachPoint:
     """The attach point. Raises `Fault`."""
+    if (argument := next((part for part in parts[1:] if _ARGUMENT.fullmatch(part.text)), None)) is not None:
+        function, _, number = argument.text.rpartition("+arg")
+        file = printable(parts[1].text) if argument is not parts[1] else "FILE"
+        raise Fault(Diagnostic(
+            "where an argument leads is known only at the call, and its thread would have to wait there for the watch"
+            " (bpftrace 0.27 has it no more either)",
+            argument.span,
+            f'uprobe:{file}:{printable(function)} {{ printf("%p", arg{number}) }} shows the addresses;'
+            " then watchpoint:ADDRESS:LENGTH:MODE",
+        ))  # fmt: skip
     if len(parts) != 4 or not all(part.text for part in parts):
         raise malformed(kind.form, span, "the watchpoint attach point takes an address and a length, or a variable")
     _, where, what, mode = parts

@@ -29,7 +29,10 @@ PROBES: dict[str, tuple[str, str]] = {
     ),
     **dict.fromkeys(
         ("asyncwatchpoint", "aw"),
-        ("it watches where an argument of a function leads", "watchpoint:ADDRESS:LENGTH:w watches an address"),
+        (
+            "it watches where an argument leads, known only at the call; bpftrace 0.27 has it no more either",
+            'watchpoint:ADDRESS:LENGTH:w watches an address, which printf("%p", arg0) shows at the function',
+        ),
     ),
 }
 """Probe types, long and short names."""
@@ -47,7 +50,7 @@ SHORT_PROBES = {
 FUNCTIONS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("percpu_kaddr", "kfunc_allowed", "kfunc_exist"), (_KERNEL, None)),
     **dict.fromkeys(("path", "skboutput", "socket_cookie", "override"), (_KERNEL, None)),
-    "unwatch": ("watchpoints last as long as the trace", "a predicate leaves hits out"),
+    "unwatch": ("watchpoints last to the end; bpftrace 0.27 has it no more either", "a predicate leaves hits out"),
     "write_user": ("tracer writes nothing into what is traced", None),
     **dict.fromkeys(("elf_is_exe", "elf_info"), ("it is bpftrace's own, for uaddr()", "uaddr() is there")),
 }
