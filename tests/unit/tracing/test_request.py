@@ -85,7 +85,7 @@ def test_a_command_that_traces_has_the_shared_options_and_adds_its_own(command: 
         ],
         "flame": [
             "files", "output", "also", "probes", "weight", "by", "where", "show", "stacks", "maps", "compare", "title",
-            "unit",
+            "unit", "kernel",
         ],
     }
     module = "run" if command is run.command else "flame"

@@ -42,7 +42,7 @@ class MadeHere:
     def check(self, sites: Sequence[FileSite]) -> None:
         pass
 
-    def close(self, descriptors: Iterable[int], together: bool = False) -> None:
+    def close(self, descriptors: Iterable[int], together: bool = False, idle: bool = False) -> None:
         for descriptor in descriptors:
             os.close(descriptor)
 
