@@ -1,5 +1,5 @@
-"""Events of the kernel, samples and watched memory, as the target makes them: it gives up one page, is executed once, and
-ends once; it writes `stock` and `low[2]` once, that after this.
+"""Events of the kernel, samples and watched memory, as the target makes them: it gives up one page, is executed once,
+and ends once; behind that page it writes `stock` and `low[2]`, once each.
 """
 
 from __future__ import annotations
