@@ -1,7 +1,7 @@
 """scripts/attack/faults [--runs N] [--seed S] [--only TEXT] [--jobs N] [--out FOLDER] [--again]: injected errors.
 
 Each run lets one call of one system call of tracer and its processes fail, and looks at what is left and what was said.
-Programs of six shapes, both backends, -c and -p, with and without what an earlier run kept; every call that is made
+Programs of nine shapes, both backends, -c and -p, with and without what an earlier run kept; every call that is made
 there, every error that its manual page names, and places over the whole run: 10,000 and more without options, two to
 four hours. What FOLDER/found.jsonl holds is not done again, but for runs that found something, with --again. A summary
 as Markdown goes to stdout at the end. `--repeat 'CONFIG CALL ERROR N'` does one run and shows it. Where others use the

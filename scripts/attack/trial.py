@@ -40,6 +40,9 @@ SHAPES = {
     "str": "uprobe:{}:work {{ @[str(arg1)] = count(); }}",
     "ustack": "uprobe:{}:work {{ @[ustack(2)] = count(); }}",
     "printf": 'usdt:{}:steady:hit /arg0 < 9/ {{ printf("%d %s\\n", arg0, str(arg1)); }}',
+    "event": "tracepoint:syscalls:sys_enter_getppid {{ @[probe] = count(); }}",
+    "sample": "profile:hz:999 {{ @[kstack(3)] = count(); }} END {{ print(len(@) >= 0); clear(@); }}",
+    "watch": "watchpoint:{}:progress:w {{ @[tid == pid] = count(); }}",
     "uretprobe": "uretprobe:{}:work {{ @[retval % 3] = count(); }}",
 }
 """A program of each shape, over the target's file."""

@@ -1,4 +1,6 @@
-"""Events of the kernel and samples, as the target makes them: it gives up one page, is executed once, and ends once."""
+"""Events of the kernel, samples and watched memory, as the target makes them: it gives up one page, is executed once,
+and ends once; behind that page it writes `stock` and `low[2]`, once each.
+"""
 
 from __future__ import annotations
 
@@ -85,5 +87,23 @@ CASES = [
         "profile:hz:999 { @[pid == cpid] = count(); } END { print(has_key(@, false)); clear(@); }",
         value(False),
         probes=2,
+    ),
+    _case(
+        "a_variable_that_is_watched",
+        "watchpoint:T:stock:w { @[probetype, pid == cpid, tid == pid] = count(); }",
+        keyed("@", {("watchpoint", True, True): 1}),
+    ),
+    _case(
+        "parts_of_variables_that_are_watched_one_after_another",
+        'w:T:stock:w { @written = 1; } w:T:low[2]:w /@written/ { printf("%d %s\\n", @written, comm); }',
+        together([printf("1 depot\n"), scalar("@written", 1)]),
+        probes=2,
+    ),
+    _case(
+        "a_watchpoint_between_an_event_and_calls_of_the_program",
+        f"{_GIVES} {{ @gave = 1; }} w:T:stock:w /@gave/ {{ @wrote += 1; }}"
+        " uprobe:T:six /@wrote/ { @ = count(); } END { clear(@gave); clear(@wrote); }",
+        scalar("@", 1),
+        probes=4,
     ),
 ]

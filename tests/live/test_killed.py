@@ -14,8 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.harness.cli import PATIENCE, PATIENCE_S, read_line, target, tracer, tracing, until
+from tests.harness.cli import PATIENCE, PATIENCE_S, read_line, target, tell, tracer, tracing, until
 from tests.harness.kernel import Traces, left_since, traces, uprobe_events
+from tests.targets.build import build
 
 pytestmark = pytest.mark.live
 
@@ -158,6 +159,26 @@ def test_a_target_that_is_killed_ends_the_trace(
             done = running.wait()
     assert done.status == 0
     assert re.fullmatch(rb"(mark\n)+\n?@: [1-9]\d*\n", done.out)
+
+
+def test_after_sigkill_samples_and_debug_registers_are_nobodys(backend: str, tmp_path: Path) -> None:
+    """A thread has four registers: with one that is still taken, the second trace would find none free."""
+    path = build("counters")
+    before = traces()
+    watched = " ".join(f"w:{path}:wide[{number}]:w {{ @w{number} = count(); }}" for number in (0, 8, 16))
+    program = f"w:{path}:counter:w {{ @ = count(); }} {watched} profile:hz:997 {{ @on[cpu] = count(); }}"
+    with target(path, 1, 0, "wait") as process:
+        assert read_line(process) == "ready"
+        for by in (signal.SIGKILL, signal.SIGINT):
+            with tracing(tmp_path, "--backend", backend, "-p", str(process.pid), "-e", program) as running:
+                os.kill(running.pid, by)
+                ended = running.wait()
+                until(lambda: not undoing(running.pid), PATIENCE_S)
+            assert by == signal.SIGKILL or (ended.status, "no debug register" in ended.err) == (0, False)
+        tell(process)
+        assert process.wait(PATIENCE_S) == 0
+    left = left_since(before)
+    assert not left, f"left behind: {left}"
 
 
 @pytest.mark.clock

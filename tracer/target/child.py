@@ -114,7 +114,7 @@ class Child:
                 self._signal(signal.SIGKILL)  # nothing of it has run yet, and nothing shall
                 raise
             finally:
-                stop.release()
+                self._release(stop)
         if self._failure < 0:
             return
         report = self._report + _read_all(self._failure)
@@ -132,6 +132,15 @@ class Child:
                 self._reap(block=True)
             if self.status is not None and os.WIFEXITED(self.status):  # else `failure` tells who ended it
                 raise self._cannot("the process that was to become it has ended", "run the command again")
+
+    def _release(self, stop: ExecStop) -> None:
+        try:
+            stop.release()
+        except OSError as error:
+            if self.ended():
+                return
+            self._signal(signal.SIGKILL)  # else it would be stopped for ever
+            raise TracerError(f"{self.argv[0]} cannot be let go (ptrace): {error.strerror}") from None
 
     def _cannot(self, reason: str, hint: str | None = None) -> TracerError:
         return TracerError(f"cannot run {self.argv[0]}: {reason}", hint)
@@ -171,7 +180,8 @@ class Child:
         self._close_pipes()
         if self._held is not None:
             self._signal(signal.SIGKILL)  # nothing of it has run yet, and nothing shall
-            self._held.release()
+            with suppress(OSError):
+                self._held.release()
             self._held = None
             self.ended_by_us = True
         if not self.ended():

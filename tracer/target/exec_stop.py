@@ -45,9 +45,8 @@ class ExecStop:
                     self._call(_CONT, 0 if event else number)
 
     def release(self) -> None:
-        """Lets it go on."""
-        with suppress(OSError):  # it was killed
-            self._call(_DETACH, 0)
+        """Lets it go on. Raises `OSError` where it was killed meanwhile, or stays stopped."""
+        self._call(_DETACH, 0)
 
     def _call(self, request: int, data: int) -> None:
         if self._libc.ptrace(request, self._pid, None, data) < 0:

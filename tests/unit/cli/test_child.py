@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -15,7 +16,9 @@ import pytest
 
 from tests.harness.cli import PATIENCE, PATIENCE_S
 from tracer.errors import TracerError, UsageError
+from tracer.target import exec_stop
 from tracer.target.child import Child, find_program, parse_command
+from tracer.target.exec_stop import ExecStop
 
 
 def run_to_end(child: Child, timeout_s: float = PATIENCE_S) -> None:
@@ -149,7 +152,7 @@ def test_finds_programs_through_path_and_says_why_not(tmp_path: Path, monkeypatc
 
 
 def test_splits_a_command_as_a_shell_does_and_runs_none() -> None:
-    assert parse_command("a 'b c' \"d\\\"e\" $HOME * f\\ g") == ("a", "b c", 'd"e', "$HOME", "*", "f g")
+    assert parse_command('a \'b c\' "d\\"e" $HOME * f\\ g') == ("a", "b c", 'd"e', "$HOME", "*", "f g")
     for text, said in (("  ", "-c needs a command"), ("a 'b", "-c: no closing quotation")):
         with pytest.raises(UsageError) as caught:
             parse_command(text)
@@ -229,3 +232,23 @@ def test_a_held_child_never_runs_where_what_it_is_held_for_fails(tmp_path: Path)
         child.start(fail)
     run_to_end(child)
     assert child.status is not None and os.WTERMSIG(child.status) == signal.SIGKILL and not made.exists()
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ESRCH])
+def test_a_held_child_that_cannot_be_let_go_does_not_stay_stopped(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flag, called = tmp_path / "ran", ExecStop._call
+
+    def refusing(self: ExecStop, request: int, data: int) -> None:
+        if request == exec_stop._DETACH:
+            raise OSError(number, os.strerror(number))
+        called(self, request, data)
+
+    monkeypatch.setattr(ExecStop, "_call", refusing)
+    with Child(["touch", str(flag)]) as child:
+        child.hold()
+        with pytest.raises(TracerError, match=r"touch cannot be let go \(ptrace\): "):
+            child.start()
+        run_to_end(child)
+    assert not flag.exists()
