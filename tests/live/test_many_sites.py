@@ -215,9 +215,9 @@ def test_many_links_are_closed_at_once_or_one_by_one(
     closed: list[tuple[int, bool]] = []
     real = Watcher.close
 
-    def close(self: Watcher, descriptors: list[int], together: bool = False) -> None:
+    def close(self: Watcher, descriptors: list[int], together: bool = False, idle: bool = False) -> None:
         closed.append((len(descriptors), together))
-        real(self, descriptors, together)
+        real(self, descriptors, together, idle)
 
     monkeypatch.setattr(Watcher, "close", close)
     before = os.listdir("/proc/self/fd")
