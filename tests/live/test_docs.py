@@ -147,6 +147,8 @@ def test_commands_give_what_the_page_shows(page: str, home: Path, clean: None) -
         if source := re.fullmatch(r"cat ([\w.]+)", one.command):
             (home / source[1]).write_text(one.output + "\n")
         out = run(one.command, home)
+        if "profile" in one.command:  # a sample can come where a program begins
+            out = re.sub(r"^tracer: stacks that do not reach the program's start: .*\n", "", out, flags=re.M)
         if one.is_exact:
             assert out.rstrip("\n") == one.output.rstrip("\n"), one.command
         else:
