@@ -14,8 +14,8 @@ WRONG = {
     "tracepoint:sched:sched_switch { @ = args.pid; }": "sched_switch has no field 'pid'; it has prev_comm, prev_pid,",
     "tracepoint:sched:sched_switch { @ = arg0; }": "arg0 is not known in a tracepoint; arguments belong to usdt and"
     " uprobe probes; fields are args.NAME",
-    "tracepoint:syscalls:sys_enter_nanosleep { @ = args.rqtp + 1; }": "'struct __kernel_timespec' is not declared",
-    "tracepoint:syscalls:sys_enter_nanosleep { $p = args.rqtp; $p++; }": "'struct __kernel_timespec' is not declared",
+    "tracepoint:syscalls:sys_enter_nanosleep { @ = (struct none *)args.rqtp + 1; }": "'struct none' is not declared",
+    "tracepoint:syscalls:sys_enter_nanosleep { $p = (struct none *)args.rqtp; $p++; }": "'struct none' is not declared",
     "tracepoint:sched:sched_switch { @[func] = count(); }": "func is not known in a tracepoint; func belongs to a",
     "tracepoint:syscalls:sys_enter_wri* { @ = args.buf; }": "sys_enter_writev has no field 'buf'; it has __syscall_nr,",
 }
