@@ -108,7 +108,8 @@ def test_stacks_of_other_processes_are_not_walked(tmp_path: Path) -> None:
     walked = re.search(r"^tracer: stacks: (.*)", done.err, re.M)
     assert done.status == 0 and walked, done.err
     (counts,) = (json.loads(line)["data"]["@"] for line in done.text.splitlines() if '"map"' in line)
-    assert sum(map(int, re.findall(r"\d+", walked[1]))) == sum(counts.values()) > 100
+    # At a sample of its end a process has no stack to walk any more.
+    assert 0 <= sum(counts.values()) - sum(map(int, re.findall(r"\d+", walked[1]))) <= 3 and sum(counts.values()) > 100
 
 
 @pytest.mark.parametrize("backend", ["bcc", "ftrace"])
