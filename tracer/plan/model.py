@@ -96,11 +96,6 @@ class Plan:
         """Whether any site replaces a return address."""
         return any(site.is_return_probe for site in self.places)
 
-    @property
-    def tells_threads(self) -> bool:
-        """Whether it is asked of threads whether they are among those that are traced, which not all are."""
-        return self.shared and self.computes(operations.TRACED)
-
     def computes(self, operation: operations.Operation) -> bool:
         """Whether any step does that."""
         values = (value for steps in self.steps.values() for step in walk(steps.body) for value in used(step))

@@ -28,8 +28,7 @@ def with_other_threads(tree: ast.Program, sites: Mapping[int, tuple[Site, ...]])
         if not about:
             continue
         clause = tree.clauses[index if index >= 0 else -1 - index]
-        until = index < 0 and clause.until is not None
-        point = clause.until if until and clause.until is not None else clause.points[about[0].point]
+        point = (clause.until if index < 0 else None) or clause.points[about[0].point]
         reason, hint = _refusal(clause_sites, clause)
         if reason:
             what = f"{about[0].shown} cannot be traced for some processes alone: {reason}"

@@ -108,7 +108,7 @@ class BccSession:
                 from tracer.backends.bcc.host.follow import follow
 
                 followed = maps[FOLLOWED], target.pids, self._loaded.programs[FOLLOWER]
-                event = follow(*followed, threads=self.plan.tells_threads)
+                event = follow(*followed, threads=generated.threads)
                 undo.callback(os.close, event)
             self._undo = undo.pop_all()
         self.maps: MapStore = self._maps

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from tracer.host.descriptors import Descriptors
@@ -143,8 +144,8 @@ class _Files:
         return told.encode()
 
 
-class FileTable(TextRenderer):
-    """A row for each file, the one with most bytes first; of these `rows`, where that is not None."""
+class _OfFiles(Renderer):
+    """What both formats have: the files of the maps; of these `rows`, where that is not None."""
 
     def __init__(self, rows: int | None, program: Program, *rest: Any) -> None:
         super().__init__(program, *rest)
@@ -159,10 +160,23 @@ class FileTable(TextRenderer):
         """Nothing: the program prints its maps itself."""
 
     def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
-        """One of the maps; the last makes the table."""
+        """One of the maps; the last shows the files."""
         files = self._files.printed(snapshot)
         if files is None:
             return
+        self.write(self._shown(files))
+        if said := self._files.unnamed():
+            self._effects.say(said)
+
+    @abstractmethod
+    def _shown(self, files: Sequence[_File]) -> bytes:
+        """The files, the one with most bytes first."""
+
+
+class FileTable(_OfFiles, TextRenderer):
+    """A row for each file."""
+
+    def _shown(self, files: Sequence[_File]) -> bytes:
         lines = [_line(_HEADS, b"file")]
         for file in files:
             times = self._files.times(file)
@@ -174,34 +188,14 @@ class FileTable(TextRenderer):
             apart = file.others + b", " if file.others else b""
             errors = [f"{error_name(number)} {count}" for number, count in _ordered(file)]
             lines.append(_line(cells, apart + shown + ("  " + ", ".join(errors) if errors else "").encode()))
-        self.write(b"\n".join(lines) + b"\n")
-        if said := self._files.unnamed():
-            self._effects.say(said)
+        return b"\n".join(lines) + b"\n"
 
 
-class FileJson(JsonRenderer):
+class FileJson(_OfFiles, JsonRenderer):
     """An object a print, with one for each file."""
 
-    def __init__(self, rows: int | None, program: Program, *rest: Any) -> None:
-        super().__init__(program, *rest)
-        self._files = _Files(self, rows, program)
-
-    def event(self, event: Event, store: MapStore) -> None:
-        """See `Renderer`."""
-        if (shown := self._files.take(event)) is not None:
-            super().event(shown, store)
-
-    def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
-        """Nothing: the program prints its maps itself."""
-
-    def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
-        """One of the maps; the last makes the object."""
-        files = self._files.printed(snapshot)
-        if files is None:
-            return
-        self.write(b'{"type": "files", "data": [%b]}\n' % b", ".join([self._object(file) for file in files]))
-        if said := self._files.unnamed():
-            self._effects.say(said)
+    def _shown(self, files: Sequence[_File]) -> bytes:
+        return b'{"type": "files", "data": [%b]}\n' % b", ".join([self._object(file) for file in files])
 
     def _object(self, file: _File) -> bytes:
         times = self._files.times(file)

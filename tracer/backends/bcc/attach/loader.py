@@ -172,7 +172,7 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     if generated.follow:
         from tracer.backends.bcc.host.follow import create_map
 
-        maps[FOLLOWED] = create_map(threads=plan.tells_threads)
+        maps[FOLLOWED] = create_map(generated.threads)
     sites = [site for probe in plan.probes for variant in probe.variants for site in variant.sites]
     inside = any(site.leads_to_kernel for site in sites)
     many = plan.program.config.max_map_keys > Config().max_map_keys or any(site.others for site in sites)

@@ -67,7 +67,8 @@ class Generated:
     and noted sites the control block has; `marks` is the index there of each map that probes clear. `counted` are the
     attach points whose every hit a table counts, `noted` the numbers of the sites of those that have several.
     `follow`: probes test whether the process is one that is followed, and FOLLOW is the function that notes new ones.
-    `tasks`: it reads what the kernel keeps of processes; `places`: it asks what lies at an address.
+    `threads`: they test that of threads too. `tasks`: it reads what the kernel keeps of processes; `places`: it asks
+    what lies at an address.
     """
 
     text: str
@@ -81,6 +82,7 @@ class Generated:
     control: tuple[int, int, int, int, int]
     marks: dict[str, int]
     follow: bool
+    threads: bool
     counted: dict[int, Table]
     noted: dict[int, range]
     unwinds: bool
@@ -102,7 +104,7 @@ def generate(
     maps = tables(plan, None if before is None else before.tables)
     shared = Shared(plan.program, maps, marks(plan), site_texts(texts, maps.values()))
     every = [step for probe in plan.probes for step in walk(plan.steps[probe.clause.id].body)]
-    shared.repeats, shared.threads = repeats, plan.tells_threads
+    shared.repeats, shared.threads = repeats, plan.shared and plan.computes(operations.TRACED)
     # Where programs are probed too, these could have any address of the kernel read.
     leads = not plan.places and any(site.leads_to_kernel for site in plan.sites)
     shared.kernel = leads or plan.computes(operations.OF_KERNEL)
@@ -161,6 +163,7 @@ def generate(
         control,
         shared.marks,
         plan.shared,
+        shared.threads,
         counted,
         noted,
         shared.unwinds,
